@@ -1,0 +1,265 @@
+"""The seam for where state lives and who runs what: Store, Dispatcher, Bus.
+
+Nothing outside `stores/` and `app` may know which implementation is in use. One contract suite
+(`nanobot.contracts.store`) runs over each of them.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from nanobot.channel import Keys
+from nanobot.messages import Accepted, Address, Inbound, Line, Outbound
+
+InboxStatus = Literal["pending", "running", "done", "dead"]
+OutboxStatus = Literal["posted", "pending", "sending", "delivered", "unknown", "dead"]
+PairingStatus = Literal["pending", "approved"]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """An accepted message. `id` is the inbox id; `seq` rises in the order of acceptance."""
+
+    id: str
+    seq: int
+    inbound: Inbound
+    status: InboxStatus
+    accepted_at: datetime
+    attempts: int = 0
+    turn: str = ""  # the id of the row that leads the turn it was taken into
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The right to run one turn of a session, until commit or release.
+
+    `rows` holds the leader first, then what was steered into it before an interruption. `attempt` is 1 for a fresh
+    turn and rises with every interruption.
+    """
+
+    session: str
+    epoch: str
+    rows: tuple[Row, ...]
+    attempt: int
+
+    @property
+    def turn(self) -> str:
+        return self.rows[0].id
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """An outbox row: a reply and how far it got."""
+
+    id: int
+    message: Outbound
+    status: OutboxStatus
+    attempts: int
+    created_at: datetime
+    next_at: datetime
+    error: str = ""
+
+
+class Pairing(msgspec.Struct, frozen=True):
+    """An unknown sender who asked to be let in, or who was."""
+
+    channel: str
+    sender: str
+    name: str
+    chat_id: str
+    code: str
+    status: PairingStatus
+    created_at: datetime
+    expires_at: datetime
+
+
+class Inbox(Protocol):
+    """Accepted messages and the leases of the sessions they belong to."""
+
+    async def accept(self, message: Inbound) -> Accepted:
+        """Store a message; durable on return. (channel, message_id) is accepted once: a repeat gets the first's id.
+
+        Raises StoreFull or StoreError with nothing stored. Concurrent calls share one commit.
+        """
+        ...
+
+    async def claim(self, session: str) -> Claim | None:
+        """Take the session's lease and its next turn; None where nothing waits or another owner holds it.
+
+        A turn that this store's earlier life left running comes first, with all its rows and its attempt counted.
+        Else the oldest pending row, `user` before other kinds. Counted durably before the return.
+        """
+        ...
+
+    async def steer(self, claim: Claim) -> Sequence[Row]:
+        """Take the session's pending `user` rows into the running turn, oldest first."""
+        ...
+
+    async def commit(
+        self,
+        claim: Claim,
+        done: Sequence[str],
+        replies: Sequence[Outbound] = (),
+        *,
+        dead: str = "",
+        enqueue: Sequence[Inbound] = (),
+    ) -> Sequence[Delivery]:
+        """End the turn in one transaction: rows done (or dead, with the reason), replies into the outbox, follow-up
+        messages into the inbox, lease given back. Rows of the claim that are not in `done` go back to pending.
+
+        Raises LeaseLost where the lease is not the claim's any more; then nothing changed.
+        """
+        ...
+
+    async def release(self, claim: Claim, *, count: bool = False) -> None:
+        """Give the lease back unfinished; the turn stays resumable. Without `count` the attempt is not counted."""
+        ...
+
+    async def cancel(self, session: str) -> Sequence[str]:
+        """Mark the pending rows of a session done, unanswered (/stop on what waits); returns their ids."""
+        ...
+
+    async def edit(self, channel: str, message_id: str, text: str) -> bool:
+        """Change the text of a row that is still pending; False where it is too late."""
+        ...
+
+    async def waiting(self) -> Sequence[str]:
+        """Sessions with something to do: rows pending, or running from an earlier life."""
+        ...
+
+    async def row(self, id: str) -> Row | None: ...
+
+    async def pending(self, session: str) -> Sequence[Row]:
+        """What waits or runs in a session, oldest first."""
+        ...
+
+    async def depth(self) -> tuple[int, float]:
+        """How many rows wait, and the age of the oldest in seconds."""
+        ...
+
+
+class Outbox(Protocol):
+    """Replies on their way. Never forgets one: it ends as delivered or dead."""
+
+    async def undelivered(self) -> Sequence[Delivery]:
+        """All rows not yet delivered or dead, in order; `posted` ones of unfinished turns are left out."""
+        ...
+
+    async def waiting(self, address: Address) -> Sequence[Delivery]:
+        """The undelivered rows of one address, oldest first."""
+        ...
+
+    async def posted(self, turn: str, part: int, address: Address, ref: str) -> None:
+        """Remember the platform's id of a message shown before its turn is committed; commit keeps it."""
+        ...
+
+    async def add(self, message: Outbound) -> Delivery | None:
+        """Queue a message outside a turn's commit; None where (turn, part) is there already."""
+        ...
+
+    async def sending(self, id: int) -> None:
+        """Durable before the platform is called, so that a crash in between is known as an unknown outcome."""
+        ...
+
+    async def delivered(self, id: int, ref: str = "") -> None: ...
+
+    async def retry(self, id: int, at: datetime, error: str) -> None: ...
+
+    async def unknown(self, id: int, error: str) -> None: ...
+
+    async def dead(self, id: int, error: str) -> None: ...
+
+    async def resend(self, id: int) -> Delivery | None:
+        """Make a dead or unknown row pending again, with its age and attempts reset."""
+        ...
+
+    async def drop(self, id: int) -> bool:
+        """Forget a row that is not delivered; the person at the terminal decided so."""
+        ...
+
+    async def list(self, statuses: Sequence[OutboxStatus] = (), limit: int = 200) -> Sequence[Delivery]: ...
+
+    async def prune(self, before: datetime) -> int:
+        """Remove delivered rows older than this; returns how many."""
+        ...
+
+
+class Pairings(Protocol):
+    """Who asked to be let in and who was."""
+
+    async def put(self, pairing: Pairing) -> None:
+        """Insert, or replace the row of the same (channel, sender)."""
+        ...
+
+    async def get(self, channel: str, sender: str) -> Pairing | None: ...
+
+    async def list(self, channel: str = "") -> Sequence[Pairing]: ...
+
+    async def delete(self, channel: str, sender: str) -> bool: ...
+
+
+class Store(Protocol):
+    """Everything durable but the histories. `keys(owner)` are separate name spaces."""
+
+    inbox: Inbox
+    outbox: Outbox
+    pairings: Pairings
+    epoch: str  # new with every opening; leases of other epochs are an earlier life's
+
+    def keys(self, owner: str) -> Keys: ...
+
+    async def open(self) -> None:
+        """Raises StateLocked or StateDamaged, each with its remedy."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Transcript(Protocol):
+    """One session's history in memory."""
+
+    key: str
+    messages: list[Line]
+    metadata: dict[str, Any]
+    last_consolidated: int
+
+
+class Transcripts(Protocol):
+    """The histories of all sessions."""
+
+    async def open(self, key: str) -> Transcript:
+        """The session, loaded and legal; a new one where there is none. The same object while anyone holds it."""
+        ...
+
+    async def append(self, key: str, lines: Sequence[Line]) -> None:
+        """Add lines in one write; durable on return."""
+        ...
+
+    async def update(self, key: str, metadata: dict[str, Any]) -> None:
+        """Merge into the metadata (a None value removes its key); durable on return."""
+        ...
+
+
+class Dispatcher(Protocol):
+    """Who runs which session: at most one handler per session at a time."""
+
+    def wake(self, session: str) -> None:
+        """Something waits in this session. Cheap, may be called often."""
+        ...
+
+    async def serve(self, handler: Callable[[str], Awaitable[None]]) -> None:
+        """Call the handler for each woken session until cancelled; again where it was woken meanwhile."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Start nothing more and wait so long for what runs."""
+        ...
+
+
+class Bus(Protocol):
+    """Live frames. Lossy by design, fast, never awaited."""
+
+    def publish(self, topic: str, frame: Any) -> None: ...
+
+    def subscribe(self, topic: str, callback: Callable[[Any], None]) -> Callable[[], None]:
+        """Returns what ends the subscription."""
+        ...
