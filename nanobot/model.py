@@ -16,6 +16,7 @@ __all__ = [
     "ModelEvent",
     "ModelRequest",
     "Reasoning",
+    "Restarted",
     "Text",
     "ToolCall",
     "ToolSpec",
@@ -98,18 +99,26 @@ class Failed(msgspec.Struct, frozen=True):
         return self.kind in RETRYABLE
 
 
-ModelEvent = Text | Reasoning | ToolCall | Finished | Failed
+class Restarted(msgspec.Struct, frozen=True):
+    """What this call yielded so far does not count: it starts again. `reason` is one sentence for the user."""
+
+    reason: str
+
+
+ModelEvent = Text | Reasoning | ToolCall | Restarted | Finished | Failed
 
 
 class Model(Protocol):
     """A model of a provider.
 
-    `stream` yields Text, Reasoning and ToolCall events as they come and ends with exactly one Finished or Failed.
+    `stream` yields Text, Reasoning and ToolCall events as they come and ends with exactly one Finished or Failed;
+    a Restarted voids what came before it, so a ToolCall may be acted on only after Finished.
     It must not raise, except CancelledError; it must bound every wait; closing the iterator ends the request.
     """
 
     name: str  # provider/model, as the configuration has it
     context_window: int  # tokens
+    small: bool = False  # no tools, and only a short system prompt makes sense
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
 
