@@ -1,0 +1,196 @@
+"""What the commands do: /new /stop /status /model /sessions /history /compact /pairing /version."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from nanobot import __version__
+from nanobot.clock import Clock
+from nanobot.commands import Entry, Invocation
+from nanobot.errors import ConfigError
+from nanobot.messages import Inbound
+from nanobot.model import Model
+from nanobot.pairing import PairingDesk
+from nanobot.session import Actors, Compactor
+from nanobot.store import Transcripts
+
+HISTORY_DEFAULT = 10
+HISTORY_MAX = 50
+LISTED_SESSIONS = 20
+EXCERPT = 200  # characters
+
+
+class Shelf(Transcripts, Protocol):
+    """The histories, as the commands need them."""
+
+    async def clear(self, key: str) -> None:
+        """Archive all messages and begin anew; durable on return."""
+        ...
+
+    async def summaries(self) -> Sequence[tuple[str, str, str]]:
+        """(key, title, updated_at) of every session, newest first."""
+        ...
+
+
+class ChatCommands:
+    """The handlers of the table in `commands`."""
+
+    def __init__(
+        self,
+        actors: Actors,
+        transcripts: Shelf,
+        desk: PairingDesk,
+        compactor: Compactor,
+        model: Callable[[str | None], Model],
+        is_owner: Callable[[Inbound], bool],
+        clock: Clock,
+    ) -> None:
+        self._actors = actors
+        self._transcripts = transcripts
+        self._desk = desk
+        self._compactor = compactor
+        self._model = model
+        self._is_owner = is_owner
+        self._clock = clock
+        self._since = clock.monotonic()
+
+    def entries(self) -> list[Entry]:
+        return [
+            Entry(
+                "new",
+                "/new",
+                "Start over; the old messages are archived",
+                self._new,
+                interrupts=True,
+                changes=True,
+            ),
+            Entry("stop", "/stop", "Stop what runs and what waits", self._stop, immediate=True, changes=True),
+            Entry("status", "/status", "What runs, model, uptime", self._status, immediate=True),
+            Entry(
+                "model",
+                "/model [name]",
+                "Show or set this chat's model",
+                self._set_model,
+                immediate=True,
+                changes=True,
+            ),
+            Entry("sessions", "/sessions", "List your newest sessions", self._sessions, immediate=True),
+            Entry("history", "/history [n]", "The last messages, 10 or n", self._history, immediate=True),
+            Entry("compact", "/compact", "Fold older messages into a summary", self._compact, changes=True),
+            Entry(
+                "pairing",
+                "/pairing [list | approve CODE | deny CODE | revoke CHANNEL USER]",
+                "Who may talk to the bot",
+                self._pairing,
+                immediate=True,
+                changes=True,
+            ),
+            Entry("version", "/version", "The running version", self._version, immediate=True),
+        ]
+
+    async def _new(self, call: Invocation) -> str:
+        await self._transcripts.clear(call.message.address.key)
+        return "A new conversation. What was said before is in the archive."
+
+    async def _stop(self, call: Invocation) -> str:
+        stopped, waiting = await self._actors.stop(call.message.address.key, call.seq)
+        if not stopped and not waiting:
+            return "Nothing is running."
+        more = (
+            f" {waiting} waiting {'message was' if waiting == 1 else 'messages were'} dropped."
+            if waiting
+            else ""
+        )
+        return ("Stopped." if stopped else "Nothing was running.") + more
+
+    async def _status(self, call: Invocation) -> str:
+        key = call.message.address.key
+        state = self._actors.state(key)
+        transcript = await self._transcripts.open(key)
+        try:
+            model = self._model(transcript.metadata.get("model")).name
+        except ConfigError as error:
+            model = f"none ({error})"
+        uptime = int(self._clock.monotonic() - self._since)
+        running = "working" if state.running else "idle"
+        queued = f", {state.queued} waiting" if state.queued else ""
+        return "\n".join(
+            (
+                f"**{running}**{queued}",
+                f"Model: {model}",
+                f"Session: {key}, {len(transcript.messages)} messages",
+                f"Gateway: version {__version__}, up {uptime // 3600} h {uptime % 3600 // 60} min, "
+                f"{len(self._actors.running())} turns running",
+            )
+        )
+
+    async def _set_model(self, call: Invocation) -> str:
+        key = call.message.address.key
+        if not call.argument:
+            transcript = await self._transcripts.open(key)
+            return f"Model: {self._model(transcript.metadata.get('model')).name}"
+        if call.argument == "default":
+            await self._transcripts.update(key, {"model": None})
+            return f"Model: {self._model(None).name} (the default)"
+        name = self._model(call.argument).name  # raises ConfigError, which says what is known
+        await self._transcripts.update(key, {"model": name})
+        return f"Model: {name}, from the next message on. `/model default` goes back."
+
+    async def _sessions(self, call: Invocation) -> str:
+        if not self._is_owner(call.message):
+            return "Only the owner can list sessions."
+        found = (await self._transcripts.summaries())[:LISTED_SESSIONS]
+        return (
+            "\n".join(f"`{key}` {title[:60]} ({updated[:16]})" for key, title, updated in found)
+            or "None yet."
+        )
+
+    async def _history(self, call: Invocation) -> str:
+        if call.argument and not call.argument.isdecimal():
+            return "How many? For example /history 20"
+        count = min(int(call.argument or HISTORY_DEFAULT), HISTORY_MAX)
+        transcript = await self._transcripts.open(call.message.address.key)
+        said = [
+            line
+            for line in transcript.messages
+            if line.get("role") in {"user", "assistant"} and line.get("content") and not line.get("injected")
+        ]
+        shown = (
+            [f"**{line['role']}**: {str(line['content'])[:EXCERPT]}" for line in said[-count:]]
+            if count
+            else []
+        )
+        return "\n".join(shown) or "Nothing has been said yet."
+
+    async def _compact(self, call: Invocation) -> str:
+        transcript = await self._transcripts.open(call.message.address.key)
+        before = transcript.last_consolidated
+        await self._compactor.tidy(transcript, self._model(transcript.metadata.get("model")), force=True)
+        folded = transcript.last_consolidated - before
+        return f"{folded} older messages are now a summary." if folded else "There is nothing to fold yet."
+
+    async def _pairing(self, call: Invocation) -> str:
+        if not self._is_owner(call.message):
+            return "Only the owner can manage pairing."
+        match call.argument.split():
+            case [] | ["list"]:
+                rows = await self._desk.list()
+                return (
+                    "\n".join(f"{row.status}: {row.channel} {row.sender} {row.name}".rstrip() for row in rows)
+                    or "Nobody has asked and nobody is paired."
+                )
+            case ["approve", code]:
+                approved = await self._desk.approve(code)
+                if approved is None:
+                    return "No request waits under that code; codes live ten minutes."
+                return f"{approved.name or approved.sender} may talk to the bot on {approved.channel} now."
+            case ["deny", code]:
+                denied = await self._desk.deny(code)
+                return "Denied." if denied else "No request waits under that code."
+            case ["revoke", channel, sender]:
+                revoked = await self._desk.revoke(channel, sender)
+                return "Revoked." if revoked else f"{sender} is not paired on {channel}."
+            case _:
+                return "Usage: /pairing [list | approve CODE | deny CODE | revoke CHANNEL USER]"
+
+    async def _version(self, _: Invocation) -> str:
+        return f"nanobot {__version__}"

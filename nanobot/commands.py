@@ -1,0 +1,84 @@
+"""Slash commands: one table, parsed once, the same in every chat."""
+
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from nanobot.channel import Command
+from nanobot.messages import Inbound
+
+_PATTERN = re.compile(r"^[/!]([A-Za-z][\w-]*)(?:@\w+)?(?:\s+(.*))?$", re.DOTALL)
+
+
+class Invocation(msgspec.Struct, frozen=True):
+    """A command as somebody wrote it. `argument` keeps its lines."""
+
+    name: str
+    argument: str
+    message: Inbound
+    seq: int = 0  # of its inbox row: what came before it can be told from what came after
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A command of the table.
+
+    `immediate` ones run beside a session's turn, not behind it. `interrupts`: what runs is stopped as soon as the
+    command is accepted. `changes`: needs an approved person, not merely a member of an open group.
+    """
+
+    name: str
+    usage: str
+    description: str
+    run: Callable[[Invocation], Awaitable[str]]
+    immediate: bool = False
+    interrupts: bool = False
+    changes: bool = False
+
+
+def parse(message: Inbound, seq: int = 0) -> Invocation | None:
+    """The command a message holds, or None for ordinary text (a path such as /usr/bin is text)."""
+    if message.kind != "user" or not message.text or message.text[0] not in "/!":
+        return None
+    found = _PATTERN.match(message.text.strip())
+    if found is None:
+        return None
+    if message.text[0] == "!" and message.channel != "slack":
+        return None  # Slack keeps "/" for itself, so "!" stands for it there; elsewhere it is text
+    return Invocation(found[1].lower(), (found[2] or "").strip(), message, seq)
+
+
+class Commands:
+    """The table, and what looks things up in it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self.add([Entry("help", "/help", "List the commands", self._help, immediate=True)])
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._entries[entry.name] = entry
+
+    def find(self, name: str) -> Entry | None:
+        return self._entries.get(name)
+
+    def immediate(self, invocation: Invocation) -> bool:
+        """Whether it runs beside the session's turn; an unknown command is answered at once too."""
+        entry = self._entries.get(invocation.name)
+        return entry is None or entry.immediate
+
+    async def run(self, invocation: Invocation) -> str:
+        entry = self._entries.get(invocation.name)
+        return await entry.run(invocation) if entry else self.unknown(invocation.name)
+
+    def unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._entries, n=1, cutoff=0.5)
+        hint = f" Did you mean /{near[0]}?" if near else ""
+        return f"There is no command /{name}.{hint} /help lists them all."
+
+    def menu(self) -> list[Command]:
+        return [Command(entry.name, entry.usage, entry.description) for entry in self._entries.values()]
+
+    async def _help(self, _: Invocation) -> str:
+        return "\n".join(f"`{entry.usage}`: {entry.description}" for entry in self._entries.values())

@@ -1,0 +1,162 @@
+"""One turn's view of its session: what the agent loop reads, appends, hears and runs."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from nanobot import history
+from nanobot.agent import context
+from nanobot.agent.loop import Draining
+from nanobot.clock import Clock, deadline, stamp
+from nanobot.events import Event, ToolEnded, ToolProgress, ToolStarted
+from nanobot.messages import Address, Inbound, Line
+from nanobot.model import Model, ModelRequest, ToolCall
+from nanobot.store import Claim, Row, Transcript
+from nanobot.tool import ToolContext
+from nanobot.tools.toolbox import run_tool
+from nanobot.workbench import Workbench
+
+STORE_SECONDS = 30.0  # a store that takes longer is as good as broken
+PREVIEW = 2_000  # characters of a tool's result that go to live views
+INTERRUPTED = "interrupted: outcome unknown"
+
+
+class SessionConversation:
+    """Implements `agent.loop.Conversation` over a transcript and a claim."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        transcript: Transcript,
+        bench: Workbench,
+        model: Model,
+        clock: Clock,
+        emit: Callable[[Event], None],
+        on_steered: Callable[[Sequence[Row]], None],
+    ) -> None:
+        self._claim = claim
+        self._transcript = transcript
+        self._bench = bench
+        self._model = model
+        self._clock = clock
+        self._emit = emit
+        self._on_steered = on_steered
+        self._runtime = self._runtime_context(claim.rows[0].inbound)
+
+    @property
+    def address(self) -> Address:
+        return self._claim.rows[0].inbound.address
+
+    def request(self, extra: Sequence[Line], *, tools: bool, shrink: bool) -> ModelRequest:
+        bench, transcript = self._bench, self._transcript
+        system = bench.prompts.system(small=self._model.small)
+        specs = bench.toolbox.specs if tools and not self._model.small else ()
+        lines = context.spoken(transcript.messages, transcript.last_consolidated, transcript.metadata)
+        window = context.fit(
+            lines,
+            system_tokens=len(system) // 4,
+            tool_tokens=bench.tool_tokens if specs else 0,
+            context_window=self._model.context_window,
+            max_output=bench.max_output(self._model),
+        )
+        if shrink:
+            window = context.shrink(window)
+        return ModelRequest(
+            system=system,
+            messages=[*window.lines, *extra] if extra else window.lines,
+            tools=specs,
+            context=self._runtime,
+            max_output=bench.max_output(self._model),
+            session=self._claim.session,
+        )
+
+    async def append(self, *lines: Line) -> None:
+        async with deadline(STORE_SECONDS, "writing the history"):
+            await self._bench.transcripts.append(self._transcript.key, lines)
+
+    async def steer(self) -> bool:
+        if self._bench.draining:
+            raise Draining
+        if not self._bench.steering:
+            return False
+        async with deadline(STORE_SECONDS, "reading the inbox"):
+            rows = await self._bench.inbox.steer(self._claim)
+        if not rows:
+            return False
+        await self.append(*[user_line(row) for row in rows])
+        self._on_steered(rows)
+        return True
+
+    async def use(self, call: ToolCall) -> Line:
+        claim, address = self._claim, self.address
+        where = (claim.session, claim.turn, address)
+        started = time.monotonic()
+        self._emit(ToolStarted(*where, call.id, call.name, shown_arguments(call.arguments)))
+        tool_context = ToolContext(
+            session=claim.session,
+            turn=claim.turn,
+            call_id=call.id,
+            address=address,
+            workspace=self._bench.workspace,
+            say=lambda text: self._emit(ToolProgress(*where, call.id, call.name, text)),
+        )
+        result = await run_tool(self._bench.toolbox, call, tool_context)
+        seconds = time.monotonic() - started
+        self._emit(ToolEnded(*where, call.id, call.name, result.text[:PREVIEW], result.error, seconds))
+        line = result_line(claim.turn, call.id, call.name, result.text, self._clock)
+        if result.media:
+            line["media"] = [msgspec.to_builtins(one) for one in result.media]
+        return line
+
+    async def settle(self) -> None:
+        """Close what an interruption left open: harmless calls run again, others get an honest result."""
+        open_calls = history.unfinished(self._transcript.messages, self._claim.turn)
+        for call in open_calls:
+            tool = self._bench.toolbox.get(call.name)
+            if tool is not None and (tool.read_only or tool.idempotent):
+                await self.append(await self.use(call))
+            else:
+                await self.append(result_line(self._claim.turn, call.id, call.name, INTERRUPTED, self._clock))
+
+    async def close_calls(self, reason: str) -> None:
+        """Give every open call this result, so that the history is legal when the turn is stopped."""
+        for call in history.unfinished(self._transcript.messages, self._claim.turn):
+            await self.append(result_line(self._claim.turn, call.id, call.name, reason, self._clock))
+
+    def _runtime_context(self, message: Inbound) -> str:
+        return self._bench.prompts.runtime(
+            now=self._clock.now(),
+            address=message.address,
+            sender_name=message.sender_name or message.sender,
+            extra=self._bench.skill_bodies(message.text),
+        )
+
+
+def user_line(row: Row) -> Line:
+    """An accepted message as a history line; its `turn` is its own inbox id, so that it is written once."""
+    message = row.inbound
+    line = Line(role="user", content=message.text, timestamp=stamp(row.accepted_at), turn=row.id)
+    if message.media:
+        line["media"] = [msgspec.to_builtins(one) for one in message.media]
+    if not message.private:
+        line["sender"] = message.sender_name or message.sender
+    if message.kind != "user":
+        line["injected"] = message.kind
+    return line
+
+
+def result_line(turn: str, call_id: str, name: str, text: str, clock: Clock) -> Line:
+    return Line(
+        role="tool", content=text, timestamp=stamp(clock.now()), turn=turn, tool_call_id=call_id, name=name
+    )
+
+
+def shown_arguments(text: str) -> dict[str, Any]:
+    """A call's arguments for live views; malformed ones as they came."""
+    try:
+        parsed = msgspec.json.decode(text) if text.strip() else {}
+    except msgspec.DecodeError:
+        return {"arguments": text[:PREVIEW]}
+    return parsed if isinstance(parsed, dict) else {"arguments": parsed}

@@ -1,0 +1,231 @@
+"""Delivery: one ordered lane per chat, so that a flood wait in one chat delays no other, and nothing is dropped.
+
+A reply leaves a lane as delivered or dead. What becomes of a failed one is decided in `mailbox`; here it is done.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from loguru import logger
+
+from nanobot import mailbox, metrics
+from nanobot.channel import Channel, Receipt
+from nanobot.clock import Clock, deadline
+from nanobot.errors import DeadlineExceeded, RetryLater, Undeliverable, Unreachable
+from nanobot.messages import Address
+from nanobot.store import Delivery, Outbox
+
+SEND_SECONDS = 60.0  # one call of a channel's deliver
+SWEEP_SECONDS = 30.0  # how often the outbox is read for what came from elsewhere, and for what is too old
+
+
+class Lane:
+    """The replies of one address, in order."""
+
+    def __init__(self) -> None:
+        self.queue: deque[Delivery] = deque()
+        self.task: asyncio.Task[None] | None = None
+        self.parked = False  # nobody is there; waits for `reachable`
+
+
+class Deliverer:
+    """Takes committed replies to their channels."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        *,
+        max_age: timedelta,
+        unknown_send: Mapping[str, str] | None = None,
+    ) -> None:
+        self._outbox = outbox
+        self._channels = channels
+        self._clock = clock
+        self._max_age = max_age
+        self._unknown_send = unknown_send or {}
+        self._lanes: dict[Address, Lane] = {}
+        self._known: set[int] = set()
+        self._settled: set[int] = set()  # left their lanes since the sweep began to read
+
+    async def start(self) -> None:
+        """Take up what an earlier life left."""
+        self.submit(await self._outbox.undelivered())
+
+    def submit(self, deliveries: Iterable[Delivery]) -> None:
+        """Queue committed replies. Cheap; what is queued already is left alone."""
+        for one in deliveries:
+            if one.id in self._known:
+                continue
+            self._known.add(one.id)
+            lane = self._lanes.setdefault(one.message.address, Lane())
+            lane.queue.append(one)
+            self._kick(one.message.address, lane)
+
+    def reachable(self, address: Address) -> None:
+        """Somebody is there again."""
+        lane = self._lanes.get(address)
+        if lane is not None and lane.parked:
+            lane.parked = False
+            self._kick(address, lane)
+
+    def waiting(self, address: Address) -> int:
+        lane = self._lanes.get(address)
+        return len(lane.queue) if lane else 0
+
+    async def sweep(self) -> None:
+        """Forever: pick up rows made by the command line, and bury what is too old."""
+        while True:
+            await self._clock.sleep(SWEEP_SECONDS)
+            self._settled.clear()
+            rows = [row for row in await self._outbox.undelivered() if row.id not in self._settled]
+            there = {row.id for row in rows}
+            for address, lane in list(self._lanes.items()):
+                if lane.task is None:  # parked: the command line may have dropped some
+                    lane.queue = deque(one for one in lane.queue if one.id in there)
+                    await self._bury_old(address, lane)
+            self._known &= there | {one.id for lane in self._lanes.values() for one in lane.queue}
+            self.submit(rows)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait so long for what is being sent."""
+        tasks = [lane.task for lane in self._lanes.values() if lane.task]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    async def close(self) -> None:
+        tasks = [lane.task for lane in self._lanes.values() if lane.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _kick(self, address: Address, lane: Lane) -> None:
+        if lane.task is None and not lane.parked and lane.queue:
+            lane.task = asyncio.create_task(self._work(address, lane))
+
+    async def _work(self, address: Address, lane: Lane) -> None:
+        try:
+            while lane.queue and not lane.parked:
+                if await self._one(lane, lane.queue[0]):
+                    self._leave(lane)
+        except Exception as error:  # noqa: BLE001 - a worker's edge: the store failed; the sweep takes it up again
+            logger.bind(session=address.key).error("delivery stopped: {}", error)
+            self._known.difference_update(one.id for one in lane.queue)
+            lane.queue.clear()
+        finally:
+            lane.task = None
+            if not lane.queue and self._lanes.get(address) is lane:
+                del self._lanes[address]
+
+    def _leave(self, lane: Lane) -> None:
+        row = lane.queue.popleft()
+        self._known.discard(row.id)
+        self._settled.add(row.id)
+
+    async def _one(self, lane: Lane, row: Delivery) -> bool:
+        """Try one reply; True when it has left the lane."""
+        message = row.message
+        channel = self._channels.get(message.address.channel)
+        if channel is None:
+            lane.parked = True  # the channel is not enabled now; it may be after the next start
+            return False
+        if await self._too_old(row):
+            return True
+        wait = (row.next_at - self._clock.now()).total_seconds()
+        if wait > 0:
+            await self._clock.sleep(wait)
+        if row.status == "unknown":
+            settled = await self._settle(channel, row)
+            if settled is not None:
+                return settled
+        repeatable = channel.capabilities.repeatable
+        if not repeatable:
+            await self._outbox.sending(row.id)
+        if row.attempts:
+            metrics.REDELIVERED.labels(message.address.channel).inc()
+        try:
+            async with deadline(SEND_SECONDS, f"{channel.name}.deliver"):
+                receipt = await channel.deliver(message)
+        except Unreachable:
+            lane.parked = True
+            if not repeatable:
+                await self._outbox.retry(row.id, row.next_at, "nobody is there")
+            return False
+        except RetryLater as error:
+            return await self._again(lane, row, str(error), seconds=error.seconds)
+        except Undeliverable as error:
+            await self._bury(row, str(error))
+            return True
+        except (DeadlineExceeded, OSError) as error:
+            return await self._uncertain(lane, row, error, repeatable=repeatable)
+        except Exception as error:  # noqa: BLE001 - an adapter's fault must not end the lane; it is recorded
+            return await self._uncertain(lane, row, error, repeatable=repeatable)
+        await self._delivered(row, receipt)
+        return True
+
+    async def _delivered(self, row: Delivery, receipt: Receipt) -> None:
+        metrics.DELIVERED.labels(row.message.address.channel).inc()
+        await self._outbox.delivered(row.id, receipt.ref)
+
+    async def _settle(self, channel: Channel, row: Delivery) -> bool | None:
+        """Find out what became of a send whose outcome is unknown. None: send it (again)."""
+        if channel.capabilities.repeatable or row.message.ref:
+            return None  # sending again, or editing, changes nothing that is there
+        if channel.capabilities.reconcile:
+            async with deadline(SEND_SECONDS, f"{channel.name}.find"):
+                receipt = await channel.find(row.message)
+            if receipt is not None:
+                await self._delivered(row, receipt)
+                return True
+            return None
+        if self._unknown_send.get(channel.name, "resend") == "resend":
+            return None
+        await self._bury(row, "outcome of the send is unknown; see unknown_send")
+        return True
+
+    async def _uncertain(self, lane: Lane, row: Delivery, error: Exception, *, repeatable: bool) -> bool:
+        reason = f"{type(error).__name__}: {error}"
+        logger.bind(session=row.message.address.key, turn=row.message.turn).warning(
+            "delivery failed: {}", reason
+        )
+        if not repeatable:
+            await self._outbox.unknown(row.id, reason)
+        return await self._again(lane, row, reason, status="pending" if repeatable else "unknown")
+
+    async def _again(
+        self, lane: Lane, row: Delivery, reason: str, *, seconds: float | None = None, status: str = "pending"
+    ) -> bool:
+        delay = mailbox.backoff(row.attempts + 1) if seconds is None else seconds
+        at = self._clock.now() + timedelta(seconds=delay)
+        if status == "pending":
+            await self._outbox.retry(row.id, at, reason)
+        lane.queue[0] = Delivery(
+            id=row.id,
+            message=row.message,
+            status="unknown" if status == "unknown" else "pending",
+            attempts=row.attempts + 1,
+            created_at=row.created_at,
+            next_at=at,
+            error=reason,
+        )
+        return False
+
+    async def _too_old(self, row: Delivery) -> bool:
+        if self._clock.now() - row.created_at < self._max_age:
+            return False
+        await self._bury(row, f"not delivered within {self._max_age}")
+        return True
+
+    async def _bury_old(self, address: Address, lane: Lane) -> None:
+        while lane.queue and lane.task is None and await self._too_old(lane.queue[0]):
+            self._leave(lane)
+        if not lane.queue and self._lanes.get(address) is lane:
+            del self._lanes[address]
+
+    async def _bury(self, row: Delivery, reason: str) -> None:
+        logger.bind(session=row.message.address.key, turn=row.message.turn).error("dead letter: {}", reason)
+        metrics.DEAD.labels(row.message.address.channel, "outbox").inc()
+        await self._outbox.dead(row.id, reason)

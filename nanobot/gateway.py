@@ -1,0 +1,157 @@
+"""The gateway: channels on one side, mailboxes on the other; start, drain, stop."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
+from typing import Any
+
+from loguru import logger
+
+from nanobot import metrics
+from nanobot.channel import Channel
+from nanobot.clock import Clock, deadline
+from nanobot.delivery import Deliverer
+from nanobot.errors import NanobotError
+from nanobot.events import Event
+from nanobot.routing import controlled
+from nanobot.session import Actors
+from nanobot.store import Bus, Dispatcher, Store
+from nanobot.workbench import Workbench
+
+CONNECT_SECONDS = 60.0  # a channel's start
+CLOSE_SECONDS = 5.0  # a channel's stop
+DRAIN_SECONDS = 10.0  # turns reach a safe point within this time after SIGTERM
+RETRY_SECONDS = (5.0, 10.0, 30.0, 60.0, 300.0)  # between a channel's attempts to start
+GAUGE_SECONDS = 15.0
+PRUNE_AFTER_DAYS = 7  # delivered outbox rows are kept this long, for `nanobot outbox list`
+
+
+class Gateway:
+    """Runs channels, session actors and delivery until it is told to stop."""
+
+    def __init__(
+        self,
+        channels: Mapping[str, Channel],
+        store: Store,
+        bench: Workbench,
+        actors: Actors,
+        dispatcher: Dispatcher,
+        deliverer: Deliverer,
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self.channels = channels
+        self.problems: dict[str, str] = {}  # channel → what is wrong with it, in one sentence
+        self._store = store
+        self._bench = bench
+        self._actors = actors
+        self._dispatcher = dispatcher
+        self._deliverer = deliverer
+        self._bus = bus
+        self._clock = clock
+        self._settled: dict[str, asyncio.Event] = {name: asyncio.Event() for name in channels}
+        self._up: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Take up unfinished work and start the channels; returns once each is up or has said why not."""
+        for name, channel in self.channels.items():
+            if channel.capabilities.live:
+                self._bus.subscribe(f"channel:{name}", channel.show)
+        self._spawn(self._dispatcher.serve(self._actors.serve))
+        waiting = await self._store.inbox.waiting()
+        # Control lanes first: a /stop accepted before the crash must reach its turn before that is taken up again.
+        for session in sorted(waiting, key=lambda one: controlled(one) is None):
+            self._dispatcher.wake(session)
+        if waiting:
+            logger.info("{} sessions have unfinished work", len(waiting))
+        await self._deliverer.start()
+        self._spawn(self._deliverer.sweep())
+        self._spawn(self._gauge())
+        for name in self.channels:
+            self._spawn(self._keep(name))
+        await asyncio.gather(*(event.wait() for event in self._settled.values()))
+
+    def up(self) -> list[str]:
+        return [name for name in self.channels if name in self._up and not self.problems.get(name)]
+
+    def failed(self) -> dict[str, str]:
+        return {
+            name: self.problems.get(name, "not started") for name in self.channels if name not in self.up()
+        }
+
+    def report(self, name: str, problem: str) -> None:
+        """A channel says what is wrong with it; "" takes it back."""
+        if problem and problem != self.problems.get(name):
+            logger.warning("channel {}: {}", name, problem)
+        self.problems[name] = problem
+
+    def add(self, name: str, problem: str) -> None:
+        """An enabled channel that could not even be loaded."""
+        self.report(name, problem)
+
+    async def health(self) -> dict[str, Any]:
+        """What /healthz says."""
+        depth, age = await self._store.inbox.depth()
+        return {
+            "status": "ok" if not any(self.problems.values()) else "degraded",
+            "channels": {name: self.problems.get(name) or "ok" for name in {*self.channels, *self.problems}},
+            "queue": {"depth": depth, "oldest_seconds": round(age, 1)},
+            "turns": len(self._actors.running()),
+        }
+
+    async def stop(self) -> None:
+        """Stop intake, let turns reach a safe point, send what is ready, close."""
+        self._bench.draining = True
+        await asyncio.gather(*(self._close(name) for name in self._up), return_exceptions=True)
+        await self._dispatcher.drain(DRAIN_SECONDS)
+        await self._deliverer.drain(CLOSE_SECONDS)
+        await self._deliverer.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    async def _keep(self, name: str) -> None:
+        """Start one channel and, as long as it cannot, try again ever more slowly."""
+        channel = self.channels[name]
+        for attempt in range(1_000_000):
+            try:
+                async with deadline(CONNECT_SECONDS, f"starting {name}"):
+                    await channel.start()
+            except NanobotError as error:
+                self.report(name, str(error))
+            except Exception as error:  # noqa: BLE001 - an adapter's fault stops that channel alone; it is recorded
+                logger.opt(exception=error).error("channel {} failed to start", name)
+                self.report(name, f"{type(error).__name__}: {error}")
+            else:
+                self.report(name, "")
+                self._up.add(name)
+                self._settled[name].set()
+                return
+            self._settled[name].set()
+            await self._clock.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
+
+    async def _close(self, name: str) -> None:
+        async with deadline(CLOSE_SECONDS, f"stopping {name}"):
+            await self.channels[name].stop()
+
+    async def _gauge(self) -> None:
+        """Keep the queue's metrics fresh and the outbox small."""
+        while True:
+            await self._store.outbox.prune(self._clock.now() - timedelta(days=PRUNE_AFTER_DAYS))
+            depth, age = await self._store.inbox.depth()
+            metrics.QUEUE_DEPTH.set(depth)
+            metrics.QUEUE_AGE.set(age)
+            await self._clock.sleep(GAUGE_SECONDS)
+
+
+def publisher(bus: Bus) -> Callable[[Event], None]:
+    """Events go to the channel whose place they name."""
+
+    def publish(event: Event) -> None:
+        bus.publish(f"channel:{event.address.channel}", event)
+
+    return publish
