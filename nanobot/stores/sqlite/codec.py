@@ -1,0 +1,59 @@
+"""Values to and from columns."""
+
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from nanobot.messages import Inbound, Outbound
+from nanobot.store import Delivery, Row
+
+M = TypeVar("M", Inbound, Outbound)
+
+_encode = msgspec.json.Encoder().encode
+_inbound = msgspec.json.Decoder(Inbound).decode
+_outbound = msgspec.json.Decoder(Outbound).decode
+
+
+def pack(message: M) -> tuple[M, str]:
+    """A message and its JSON. Lone surrogates, which some platforms send, become "?": neither JSON nor SQLite takes them."""
+    try:
+        return message, _encode(message).decode()
+    except UnicodeEncodeError:
+        clean: M = msgspec.convert(scrub(msgspec.to_builtins(message)), type(message))
+        return clean, _encode(clean).decode()
+
+
+def scrub(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {scrub(key): scrub(item) for key, item in value.items()}
+        case list() | tuple():
+            return [scrub(item) for item in value]
+        case _:
+            return value
+
+
+def unpack(text: str) -> Inbound:
+    return _inbound(text)
+
+
+def row(columns: tuple[Any, ...]) -> Row:
+    """A Row from (seq, id, message, status, accepted_at, attempts, turn)."""
+    seq, id, message, status, accepted_at, attempts, turn = columns
+    return Row(id, seq, _inbound(message), status, moment(accepted_at), attempts, turn)
+
+
+def delivery(columns: tuple[Any, ...]) -> Delivery:
+    """A Delivery from (id, message, ref, status, attempts, created_at, next_at, error)."""
+    id, text, ref, status, attempts, created_at, next_at, error = columns
+    message = _outbound(text)
+    if ref != message.ref:
+        message = msgspec.structs.replace(message, ref=ref)
+    return Delivery(id, message, status, attempts, moment(created_at), moment(next_at), error)
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,100 @@
+"""Opening gateway.db: made where there is none, checked where there is, never repaired behind anyone's back."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from nanobot.errors import StateDamaged
+from nanobot.stores.sqlite.sql import schema
+
+VERSION = 1  # PRAGMA user_version of the schema this code reads and writes
+BUSY_MS = 5_000  # the command line may hold the database for a moment
+CHECKED_BYTES = 64 << 20  # a bigger file is only checked by `nanobot doctor`: start time counts
+
+
+def connect(path: Path, durability: str) -> sqlite3.Connection:
+    """The writing connection, in autocommit mode. Raises StateDamaged with the remedy."""
+    try:
+        prepare(path)
+        check(path)
+        return writable(path, durability)
+    except (sqlite3.Error, OSError) as error:
+        raise damaged(path, str(error)) from error
+
+
+def prepare(path: Path) -> None:
+    """A private directory and an empty private file; SQLite gives its other files the same mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists() and wal.stat().st_size and not (path.exists() and path.stat().st_size):
+        # SQLite would take the database for a new one and delete the log.
+        raise damaged(path, f"it is empty, but its log {wal.name} is not")
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    path.chmod(0o600)
+
+
+def check(path: Path) -> None:
+    """Look before anything is written: a read-only connection folds no log into a damaged file when it closes."""
+    if path.stat().st_size == 0:
+        return
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        [version] = db.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise StateDamaged(
+                f"{path} was written by a newer nanobot (format {version}, this one knows {VERSION}). "
+                "Upgrade nanobot, or point it at another workspace."
+            )
+        if path.stat().st_size <= CHECKED_BYTES:
+            [verdict] = db.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise damaged(path, verdict)
+
+
+def writable(path: Path, durability: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None)
+    try:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        [mode] = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise damaged(path, f"its disk allows no write-ahead log (journal mode {mode}); use a local disk")
+        db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
+        db.execute("PRAGMA temp_store = MEMORY")
+        migrate(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring the schema to VERSION, in one transaction. Two processes may try at once; the second finds it done."""
+    db.execute("BEGIN IMMEDIATE")
+    [version] = db.execute("PRAGMA user_version").fetchone()
+    if version < VERSION:
+        # executescript would commit first, so the statements are run one by one.
+        for statement in statements(schema()):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute("COMMIT")
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a script; a semicolon ends one where SQLite says that it is complete."""
+    found: list[str] = []
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            found.append(pending)
+            pending = ""
+    return found
+
+
+def damaged(path: Path, reason: str) -> StateDamaged:
+    return StateDamaged(
+        f"{path} cannot be opened: {reason}. Nothing was changed. Restore it from a backup, or rescue what is left: "
+        f"`sqlite3 {path} .recover | sqlite3 {path}.rescued`; or move {path.name}* aside to start with an empty mailbox."
+    )

@@ -1,0 +1,43 @@
+"""Pairings in SQLite: who asked to be let in and who was."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nanobot.store import Pairing
+from nanobot.stores.sqlite.codec import moment
+from nanobot.stores.sqlite.sql import queries
+from nanobot.stores.sqlite.writer import Writer
+
+
+class SqlitePairings:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._sql = queries()
+
+    async def put(self, pairing: Pairing) -> None:
+        columns = (
+            pairing.channel,
+            pairing.sender,
+            pairing.name,
+            pairing.chat_id,
+            pairing.code,
+            pairing.status,
+            pairing.created_at.timestamp(),
+            pairing.expires_at.timestamp(),
+        )
+        await self._writer.submit(lambda db: db.execute(self._sql["put_pairing"], columns).rowcount)
+
+    async def get(self, channel: str, sender: str) -> Pairing | None:
+        found = await self._read("pairing", (channel, sender))
+        return found[0] if found else None
+
+    async def list(self, channel: str = "") -> Sequence[Pairing]:
+        return await self._read("pairings", (channel,))
+
+    async def delete(self, channel: str, sender: str) -> bool:
+        sql = self._sql["delete_pairing"]
+        return await self._writer.submit(lambda db: db.execute(sql, (channel, sender)).rowcount) == 1
+
+    async def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Pairing]:
+        found = await self._writer.submit(lambda db: db.execute(self._sql[name], parameters).fetchall())
+        return [Pairing(*one[:6], moment(one[6]), moment(one[7])) for one in found]

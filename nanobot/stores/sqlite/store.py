@@ -1,0 +1,44 @@
+"""SqliteStore: the whole port over `gateway.db`."""
+
+from pathlib import Path
+from typing import Literal
+
+from nanobot.channel import Keys
+from nanobot.clock import Clock, SystemClock
+from nanobot.messages import new_id
+from nanobot.stores.sqlite.database import connect
+from nanobot.stores.sqlite.inbox import SqliteInbox
+from nanobot.stores.sqlite.keys import SqliteKeys
+from nanobot.stores.sqlite.outbox import SqliteOutbox
+from nanobot.stores.sqlite.pairings import SqlitePairings
+from nanobot.stores.sqlite.writer import Writer
+
+Durability = Literal["full", "normal"]
+
+
+class SqliteStore:
+    """Everything durable but the histories, in `directory`/gateway.db.
+
+    `durability`: "full" survives a power cut with all that was accepted; "normal" may lose the last moments of it,
+    though nothing on a kill. Opening takes no lock, so that the command line can work beside a gateway; whoever
+    claims turns holds the directory's StateLock first.
+    """
+
+    def __init__(self, directory: Path, clock: Clock | None = None, durability: Durability = "full") -> None:
+        clock = clock or SystemClock()
+        self.path = directory / "gateway.db"
+        self.epoch = new_id()
+        self._writer = Writer(lambda: connect(self.path, durability))
+        self.inbox = SqliteInbox(self._writer, clock, self.epoch)
+        self.outbox = SqliteOutbox(self._writer, clock, self.epoch)
+        self.pairings = SqlitePairings(self._writer)
+
+    def keys(self, owner: str) -> Keys:
+        return SqliteKeys(self._writer, owner)
+
+    async def open(self) -> None:
+        """Raises StateDamaged; what was found on disk is then unchanged."""
+        await self._writer.start()
+
+    async def close(self) -> None:
+        await self._writer.close()
