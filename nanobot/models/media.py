@@ -1,0 +1,119 @@
+"""Which images of a history a model is shown, and how everything else of a line becomes text."""
+
+import asyncio
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nanobot.messages import Line
+
+MAX_IMAGE = 5 * 1024 * 1024  # bytes; both providers' limit
+IMAGE_LINES = 4  # the last user lines with images whose images are sent
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+CONTEXT = ("\n\n<runtime_context>\n", "\n</runtime_context>")
+
+encoder = msgspec.json.Encoder()
+
+
+class Image(msgspec.Struct, frozen=True):
+    mime: str
+    base64: str
+
+
+Images = Mapping[str, Image]  # by path
+
+
+def image_lines(messages: Sequence[Line]) -> dict[int, list[str]]:
+    """The paths of the images to show, by the index of their line."""
+    found: dict[int, list[str]] = {}
+    for index in range(len(messages) - 1, -1, -1):
+        line = messages[index]
+        if line.get("media") and line.get("role") == "user":
+            paths = [item["path"] for item in items_of(line) if item.get("mime") in IMAGE_TYPES]
+            if paths:
+                found[index] = paths
+                if len(found) == IMAGE_LINES:
+                    break
+    return found
+
+
+async def load_images(messages: Sequence[Line], roots: Iterable[Path]) -> tuple[frozenset[int], Images]:
+    """Read the images to show: the indexes of lines that may hold some, and what exists and is not too large."""
+    lines = image_lines(messages)
+    if not lines:
+        return frozenset(), {}
+    wanted = {
+        item["path"]: str(item["mime"])
+        for index in lines
+        for item in items_of(messages[index])
+        if item["path"] in lines[index]
+    }
+    return frozenset(lines), await asyncio.to_thread(_read, wanted, tuple(roots))
+
+
+def text_of(line: Line, shown: Images | None = None) -> str:
+    """A line's text: who said it in a group, its words, and a breadcrumb for each file that is not shown."""
+    content = line.get("content")
+    text = content if isinstance(content, str) else blocks_text(content)
+    if line.get("role") == "user" and line.get("sender"):
+        text = f"[{line['sender']}] {text}"
+    if line.get("media") and line.get("role") in ("user", "tool"):
+        for item in items_of(line):
+            if not shown or item["path"] not in shown:
+                crumb = f"[file: {item['path']} ({item.get('mime') or 'application/octet-stream'})]"
+                text = f"{text}\n{crumb}" if text else crumb
+    return text
+
+
+def blocks_text(content: Any) -> str:
+    """The text of a list of content blocks, for places that take text alone."""
+    if not isinstance(content, list):
+        return "" if content is None else str(content)
+    texts = [block if isinstance(block, str) else block.get("text") for block in content]
+    return "\n".join([text for text in texts if isinstance(text, str) and text])
+
+
+def calls_of(line: Line) -> list[tuple[str, str, str]]:
+    """The tool calls of an assistant's line as (id, name, arguments as JSON text)."""
+    calls = []
+    for call in line.get("tool_calls") or ():
+        function = call.get("function") or call
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = encoder.encode(arguments or {}).decode()
+        calls.append((str(call.get("id") or ""), str(function.get("name") or ""), arguments or "{}"))
+    return calls
+
+
+def last_user(messages: Sequence[Line]) -> int:
+    """The index of the last user line, which takes the runtime context; -1 where there is none."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("role") == "user":
+            return index
+    return -1
+
+
+def items_of(line: Line) -> list[dict[str, Any]]:
+    """A line's files; older histories have bare paths."""
+    media = line.get("media")
+    if not isinstance(media, list | tuple):
+        return []
+    items = [{"path": item} if isinstance(item, str) else item for item in media]
+    return [item for item in items if isinstance(item, dict) and item.get("path")]
+
+
+def _read(wanted: Mapping[str, str], roots: Sequence[Path]) -> dict[str, Image]:
+    images = {}
+    for path, mime in wanted.items():
+        for root in roots:
+            file = root / path  # an absolute path stays what it is
+            try:
+                if file.is_file() and file.stat().st_size <= MAX_IMAGE:
+                    images[path] = Image(mime, base64.b64encode(file.read_bytes()).decode())
+                    break
+            except OSError:
+                continue
+    return images

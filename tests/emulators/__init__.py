@@ -1,0 +1,1 @@
+"""Real servers on loopback that speak the platforms' protocols, for tests and benchmarks."""
