@@ -39,12 +39,13 @@ class Entry(msgspec.Struct, frozen=True):
 
 def parse(message: Inbound, seq: int = 0) -> Invocation | None:
     """The command a message holds, or None for ordinary text (a path such as /usr/bin is text)."""
-    if message.kind != "user" or not message.text or message.text[0] not in "/!":
+    text = message.text.strip()
+    if message.kind != "user" or not text or text[0] not in "/!":
         return None
-    found = _PATTERN.match(message.text.strip())
+    found = _PATTERN.match(text)
     if found is None:
         return None
-    if message.text[0] == "!" and message.channel != "slack":
+    if text[0] == "!" and message.channel != "slack":
         return None  # Slack keeps "/" for itself, so "!" stands for it there; elsewhere it is text
     return Invocation(found[1].lower(), (found[2] or "").strip(), message, seq)
 

@@ -20,7 +20,8 @@ from nanobot.workbench import Workbench
 
 STORE_SECONDS = 30.0  # a store that takes longer is as good as broken
 PREVIEW = 2_000  # characters of a tool's result that go to live views
-INTERRUPTED = "interrupted: outcome unknown"
+# Lines that people see and models do not: they would imitate them.
+UNSPOKEN = frozenset({"command", "failed"})
 
 
 class SessionConversation:
@@ -43,6 +44,8 @@ class SessionConversation:
         self._clock = clock
         self._emit = emit
         self._on_steered = on_steered
+        # Both once a turn: the prefix that the provider has cached stays the same while the turn runs.
+        self._system = bench.prompts.system(small=model.small)
         self._runtime = self._runtime_context(claim.rows[0].inbound)
 
     @property
@@ -51,12 +54,15 @@ class SessionConversation:
 
     def request(self, extra: Sequence[Line], *, tools: bool, shrink: bool) -> ModelRequest:
         bench, transcript = self._bench, self._transcript
-        system = bench.prompts.system(small=self._model.small)
         specs = bench.toolbox.specs if tools and not self._model.small else ()
-        lines = context.spoken(transcript.messages, transcript.last_consolidated, transcript.metadata)
+        lines = [
+            line
+            for line in context.spoken(transcript.messages, transcript.last_consolidated, transcript.metadata)
+            if line.get("injected") not in UNSPOKEN
+        ]
         window = context.fit(
             lines,
-            system_tokens=len(system) // 4,
+            system_tokens=len(self._system) // 4,
             tool_tokens=bench.tool_tokens if specs else 0,
             context_window=self._model.context_window,
             max_output=bench.max_output(self._model),
@@ -64,7 +70,7 @@ class SessionConversation:
         if shrink:
             window = context.shrink(window)
         return ModelRequest(
-            system=system,
+            system=self._system,
             messages=[*window.lines, *extra] if extra else window.lines,
             tools=specs,
             context=self._runtime,
@@ -85,8 +91,8 @@ class SessionConversation:
             rows = await self._bench.inbox.steer(self._claim)
         if not rows:
             return False
-        await self.append(*[user_line(row) for row in rows])
         self._on_steered(rows)
+        await self.append(*[user_line(row) for row in rows])
         return True
 
     async def use(self, call: ToolCall) -> Line:
@@ -118,7 +124,9 @@ class SessionConversation:
             if tool is not None and (tool.read_only or tool.idempotent):
                 await self.append(await self.use(call))
             else:
-                await self.append(result_line(self._claim.turn, call.id, call.name, INTERRUPTED, self._clock))
+                await self.append(
+                    result_line(self._claim.turn, call.id, call.name, history.INTERRUPTED, self._clock)
+                )
 
     async def close_calls(self, reason: str) -> None:
         """Give every open call this result, so that the history is legal when the turn is stopped."""
@@ -127,10 +135,11 @@ class SessionConversation:
 
     def _runtime_context(self, message: Inbound) -> str:
         return self._bench.prompts.runtime(
-            now=self._clock.now(),
-            address=message.address,
-            sender_name=message.sender_name or message.sender,
-            extra=self._bench.skill_bodies(message.text),
+            self._clock.now(),
+            message.address,
+            message.sender_name or message.sender,
+            self._bench.skill_bodies(message.text),
+            private=message.private,
         )
 
 

@@ -214,7 +214,7 @@ class Deliverer:
         return False
 
     async def _too_old(self, row: Delivery) -> bool:
-        if self._clock.now() - row.created_at < self._max_age:
+        if not mailbox.too_old(row.created_at, self._clock.now(), self._max_age):
             return False
         await self._bury(row, f"not delivered within {self._max_age}")
         return True

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from loguru import logger
 
-from nanobot import history, metrics
+from nanobot import history, mailbox, metrics
 from nanobot.agent import loop
 from nanobot.channel import TurnState
 from nanobot.clock import Clock, deadline, stamp
@@ -44,11 +44,15 @@ class Running:
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
-        self.answers = [row.id for row in claim.rows]
+        self.rows = list(claim.rows)  # and what was steered in since
         self.started_at = time.time()
         self.started = time.monotonic()
         self.task: asyncio.Task[loop.Outcome] | None = None
         self.stopped = False
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return tuple(row.id for row in self.rows)
 
 
 class Actors:
@@ -159,7 +163,7 @@ class Actors:
         if claim.attempt > 1:
             metrics.RESUMED.inc()
             log.info("turn resumed, attempt {}", claim.attempt)
-        final = history.final_line(transcript.messages, claim.turn)
+        final = history.interrupted(transcript.messages, claim.turn).final
         if final is not None:  # it was answered before the interruption; only the commit is missing
             await self._commit(claim, running, transcript, final, status_of(final), "")
             return
@@ -168,12 +172,12 @@ class Actors:
                 claim.session,
                 claim.turn,
                 lead.inbound.address,
-                tuple(running.answers),
+                running.answers,
                 running.started_at,
                 claim.attempt > 1,
             )
         )
-        if claim.attempt > bench.attempts:
+        if mailbox.exhausted(claim.attempt, bench.attempts):
             text = f"I gave up on this message: answering it was interrupted {claim.attempt - 1} times."
             await self._finish(
                 claim, running, transcript, loop.Outcome("failed", text), dead="too many attempts"
@@ -226,8 +230,8 @@ class Actors:
         transcript: Transcript,
         model: Model,
     ) -> loop.Outcome:
-        written = history.user_turns(transcript.messages)
-        fresh = [user_line(row) for row in claim.rows if row.id not in written]
+        heard = history.interrupted(transcript.messages, claim.turn).heard
+        fresh = [user_line(row) for row in claim.rows if row.id not in heard]
         if fresh:
             await conversation.append(*fresh)
         await conversation.settle()
@@ -235,10 +239,10 @@ class Actors:
 
     def _steered(self, running: Running, rows: Sequence[Row]) -> None:
         session = running.claim.session
-        ids = [row.id for row in rows]
-        running.answers.extend(ids)
+        ids = tuple(row.id for row in rows)
+        running.rows.extend(rows)
         self._queued[session] = max(0, self._queued.get(session, 0) - len(ids))
-        self._publish(Steered(session, running.claim.turn, rows[0].inbound.address, tuple(ids)))
+        self._publish(Steered(session, running.claim.turn, rows[0].inbound.address, ids))
 
     async def _command(
         self, claim: Claim, running: Running, transcript: Transcript, invocation: Invocation
@@ -286,8 +290,8 @@ class Actors:
             line["injected"] = status
         elif injected:
             line["injected"] = injected
-        written = history.user_turns(transcript.messages)
-        asked = [user_line(row) for row in claim.rows if row.id not in written]
+        heard = history.interrupted(transcript.messages, claim.turn).heard
+        asked = [user_line(row) for row in running.rows if row.id not in heard]
         if injected:
             for one in asked:
                 one["injected"] = injected
@@ -308,8 +312,8 @@ class Actors:
         dead: str = "",
     ) -> None:
         lead = claim.rows[0].inbound
-        written = history.user_turns(transcript.messages)
-        done = [row_id for row_id in running.answers if row_id in written]
+        heard = history.interrupted(transcript.messages, claim.turn).heard
+        done = [row_id for row_id in running.answers if row_id in heard]
         text = str(final.get("content") or "")
         replies: list[Outbound] = []
         if text:

@@ -108,6 +108,8 @@ async def run(
         answer = await _ask(turn, conversation, model, clock, last=last)
         if isinstance(answer.end, Failed):
             return Outcome("failed", answer.end.message)
+        if last and not answer.text.strip():
+            return Outcome("failed", f"I used all {max_steps} steps without reaching an answer.")
         if not answer.calls or last:
             return Outcome("completed", answer.text, answer.reasoning, answer.end.extra)
         if answer.text:
