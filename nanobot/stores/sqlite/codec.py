@@ -42,17 +42,17 @@ def unpack(text: str) -> Inbound:
 
 def row(columns: tuple[Any, ...]) -> Row:
     """A Row from (seq, id, message, status, accepted_at, attempts, turn)."""
-    seq, id, message, status, accepted_at, attempts, turn = columns
-    return Row(id, seq, _inbound(message), status, moment(accepted_at), attempts, turn)
+    seq, row_id, message, status, accepted_at, attempts, turn = columns
+    return Row(row_id, seq, _inbound(message), status, moment(accepted_at), attempts, turn)
 
 
 def delivery(columns: tuple[Any, ...]) -> Delivery:
     """A Delivery from (id, message, ref, status, attempts, created_at, next_at, error)."""
-    id, text, ref, status, attempts, created_at, next_at, error = columns
+    outbox_id, text, ref, status, attempts, created_at, next_at, error = columns
     message = _outbound(text)
     if ref != message.ref:
         message = msgspec.structs.replace(message, ref=ref)
-    return Delivery(id, message, status, attempts, moment(created_at), moment(next_at), error)
+    return Delivery(outbox_id, message, status, attempts, moment(created_at), moment(next_at), error)
 
 
 def moment(seconds: float) -> datetime:

@@ -59,7 +59,8 @@ def writable(path: Path, durability: str) -> sqlite3.Connection:
         db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         [mode] = db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            raise damaged(path, f"its disk allows no write-ahead log (journal mode {mode}); use a local disk")
+            reason = f"its disk allows no write-ahead log (journal mode {mode}); use a local disk"
+            raise damaged(path, reason)  # noqa: TRY301 - the connection is closed below
         db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
         db.execute("PRAGMA temp_store = MEMORY")
         migrate(db)

@@ -57,7 +57,7 @@ class SqliteInbox:
     ) -> Sequence[Delivery]:
         now = self._clock.now()
         seconds = now.timestamp()
-        ends = [("dead" if dead else "done", seconds, dead, id) for id in done]
+        ends = [("dead" if dead else "done", seconds, dead, row_id) for row_id in done]
         packed = [codec.pack(reply) for reply in replies]
         follow_ups = [self._insertion(message) for message in enqueue]
         sql = self._sql
@@ -82,7 +82,7 @@ class SqliteInbox:
         parameters = (self._clock.now().timestamp(), session, self._epoch)
 
         def job(db: sqlite3.Connection) -> list[str]:
-            return [id for _, id in sorted(db.execute(self._sql["cancel"], parameters).fetchall())]
+            return [row_id for _, row_id in sorted(db.execute(self._sql["cancel"], parameters).fetchall())]
 
         return await self._writer.submit(job)
 
@@ -108,7 +108,9 @@ class SqliteInbox:
         return codec.row(found) if found else None
 
     async def pending(self, session: str) -> Sequence[Row]:
-        found = await self._writer.submit(lambda db: db.execute(self._sql["open_rows"], (session,)).fetchall())
+        found = await self._writer.submit(
+            lambda db: db.execute(self._sql["open_rows"], (session,)).fetchall()
+        )
         return [codec.row(one) for one in found]
 
     async def depth(self) -> tuple[int, float]:
@@ -124,10 +126,9 @@ class SqliteInbox:
     def _insertion(self, message: Inbound) -> Callable[[sqlite3.Connection], Accepted]:
         message, text = codec.pack(message)
         known_by = (message.channel, message.message_id)
-        id = new_id()
+        accepted = Accepted(new_id())
         now = self._clock.now().timestamp()
-        columns = (id, *known_by, message.key, mailbox.rank(message.kind), text, now)
-        accepted = Accepted(id)
+        columns = (accepted.id, *known_by, message.key, mailbox.rank(message.kind), text, now)
 
         def job(db: sqlite3.Connection) -> Accepted:
             if db.execute(self._sql["accept"], columns).rowcount == 1:

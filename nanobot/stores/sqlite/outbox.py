@@ -112,5 +112,5 @@ def insert_reply(db: sqlite3.Connection, message: Outbound, text: str, now: date
     ).fetchall()
     if not completed:
         return None
-    [(id, ref)] = completed
-    return Delivery(id, msgspec.structs.replace(message, ref=ref), "pending", 0, now, now)
+    [(outbox_id, ref)] = completed
+    return Delivery(outbox_id, msgspec.structs.replace(message, ref=ref), "pending", 0, now, now)

@@ -40,4 +40,9 @@ class SqlitePairings:
 
     async def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Pairing]:
         found = await self._writer.submit(lambda db: db.execute(self._sql[name], parameters).fetchall())
-        return [Pairing(*one[:6], moment(one[6]), moment(one[7])) for one in found]
+        return [pairing(one) for one in found]
+
+
+def pairing(columns: tuple[Any, ...]) -> Pairing:
+    channel, sender, name, chat_id, code, status, created_at, expires_at = columns
+    return Pairing(channel, sender, name, chat_id, code, status, moment(created_at), moment(expires_at))

@@ -121,7 +121,9 @@ def record(future: asyncio.Future[Any]) -> None:
         logger.error("a write nobody waits for failed: {}", error)
 
 
-def run_batch(connection: sqlite3.Connection, batch: Sequence[tuple[Job, asyncio.Future[Any]]]) -> list[Outcome]:
+def run_batch(
+    connection: sqlite3.Connection, batch: Sequence[tuple[Job, asyncio.Future[Any]]]
+) -> list[Outcome]:
     """All jobs in one transaction; where that fails, each in its own, so that a bad job fails alone."""
     try:
         results = transact(connection, [job for job, _ in batch])
