@@ -115,7 +115,10 @@ class Inbox(Protocol):
         ...
 
     async def cancel(self, session: str) -> Sequence[str]:
-        """Mark the pending rows of a session done, unanswered (/stop on what waits); returns their ids."""
+        """End what waits in a session, unanswered: pending rows, and an interrupted turn that nobody runs now.
+
+        Returns their ids, oldest first. A turn that runs is not touched.
+        """
         ...
 
     async def edit(self, channel: str, message_id: str, text: str) -> bool:
@@ -136,12 +139,19 @@ class Inbox(Protocol):
         """How many rows wait, and the age of the oldest in seconds."""
         ...
 
+    async def prune(self, before: datetime) -> int:
+        """Forget rows that ended before this, and with them what duplicates of them are known by; returns how many."""
+        ...
+
 
 class Outbox(Protocol):
     """Replies on their way. Never forgets one: it ends as delivered or dead."""
 
     async def undelivered(self) -> Sequence[Delivery]:
-        """All rows not yet delivered or dead, in order; `posted` ones of unfinished turns are left out."""
+        """The rows that are pending or of unknown outcome, in order; `posted` ones of unfinished turns are left out.
+
+        A row that was left at `sending`, by an earlier life or by a lane that died, is returned as `unknown`.
+        """
         ...
 
     async def waiting(self, address: Address) -> Sequence[Delivery]:

@@ -11,7 +11,7 @@ from nanobot.channel import Keys
 from nanobot.clock import Clock, SystemClock
 from nanobot.errors import LeaseLost
 from nanobot.messages import Accepted, Address, Inbound, Outbound, new_id
-from nanobot.store import Claim, Delivery, OutboxStatus, Pairing, Row
+from nanobot.store import Claim, Delivery, Inbox, Outbox, OutboxStatus, Pairing, Pairings, Row
 
 WAITING: set[OutboxStatus] = {"pending", "sending", "unknown"}
 
@@ -39,9 +39,10 @@ class MemoryStore:
         self._clock = clock or SystemClock()
         self._state = state or State()
         self.epoch = new_id()
-        self.outbox = MemoryOutbox(self._state, self._clock, self.epoch)
-        self.inbox = MemoryInbox(self._state, self._clock, self.epoch, self.outbox)
-        self.pairings = MemoryPairings(self._state)
+        outbox = MemoryOutbox(self._state, self._clock, self.epoch)
+        self.outbox: Outbox = outbox
+        self.inbox: Inbox = MemoryInbox(self._state, self._clock, self.epoch, outbox)
+        self.pairings: Pairings = MemoryPairings(self._state)
 
     def keys(self, owner: str) -> Keys:
         return MemoryKeys(self._state.keys.setdefault(owner, {}))

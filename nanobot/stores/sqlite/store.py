@@ -6,6 +6,7 @@ from typing import Literal
 from nanobot.channel import Keys
 from nanobot.clock import Clock, SystemClock
 from nanobot.messages import new_id
+from nanobot.store import Inbox, Outbox, Pairings
 from nanobot.stores.sqlite.database import connect
 from nanobot.stores.sqlite.inbox import SqliteInbox
 from nanobot.stores.sqlite.keys import SqliteKeys
@@ -29,9 +30,9 @@ class SqliteStore:
         self.path = directory / "gateway.db"
         self.epoch = new_id()
         self._writer = Writer(lambda: connect(self.path, durability))
-        self.inbox = SqliteInbox(self._writer, clock, self.epoch)
-        self.outbox = SqliteOutbox(self._writer, clock, self.epoch)
-        self.pairings = SqlitePairings(self._writer)
+        self.inbox: Inbox = SqliteInbox(self._writer, clock, self.epoch)
+        self.outbox: Outbox = SqliteOutbox(self._writer, clock, self.epoch)
+        self.pairings: Pairings = SqlitePairings(self._writer)
 
     def keys(self, owner: str) -> Keys:
         return SqliteKeys(self._writer, owner)
