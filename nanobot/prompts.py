@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 Level = Literal["low", "medium", "high", "maximum"]
 
+MEMORY = "memory/MEMORY.md"
+
 # What of each file goes into the prompt, in characters.
-CAPS: Mapping[str, int] = {"SOUL.md": 4_000, "USER.md": 4_000, "AGENTS.md": 12_000, "memory/MEMORY.md": 8_000}
+CAPS: Mapping[str, int] = {"SOUL.md": 4_000, "USER.md": 4_000, "AGENTS.md": 12_000, MEMORY: 12_000}
 MAX_SKILLS = 60  # named in the prompt; read_skill knows them all
 MAX_SKILL_LINE = 240  # characters of a description
 MAX_ALWAYS = 8_000  # characters of all skills that are always read
@@ -33,7 +35,7 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class Prompts:
-    """Makes the texts around a conversation. `roots` are template directories, nearest owner first.
+    """Makes the texts around a conversation. `roots` are template directories after the workspace's own `templates`.
 
     jinja2 is imported with the first prompt, not with the gateway.
     """
@@ -54,7 +56,8 @@ class Prompts:
         self._level = level
         self._zone = zone  # None is the machine's own
         self._files = {name: TextFile(workspace / name, within=workspace) for name in CAPS}
-        self._templates = Templates(roots)
+        own = workspace / "templates"
+        self._templates = Templates([own, *(root for root in roots if root != own)])
         self._listed: tuple[Skill, ...] = ()
         self._made: dict[str, str] = {}
 
@@ -119,7 +122,7 @@ class Prompts:
             "soul": sections["SOUL.md"],
             "user": sections["USER.md"],
             "agents": sections["AGENTS.md"],
-            "memory": sections["memory/MEMORY.md"],
+            "memory": sections[MEMORY],
             "skills": [
                 {"name": skill.name, "description": _short(skill.description), "missing": skill.missing}
                 for skill in named[:MAX_SKILLS]
@@ -199,14 +202,19 @@ def _section(name: str, file: TextFile, cap: int) -> str:
     if all(not line.strip() or line.startswith("#") for line in text.split("\n")):
         return ""
     text = re.sub(r"\A# [^\n]*\n", "", text).strip()  # the template has a heading for it
-    return _cut(re.sub(r"\n{3,}", "\n\n", text), cap, name)
+    # Notes are added at the end, so of them both ends are kept.
+    return _cut(re.sub(r"\n{3,}", "\n\n", text), cap, name, tail=cap // 2 if name == MEMORY else 0)
 
 
-def _cut(text: str, cap: int, source: str) -> str:
+def _cut(text: str, cap: int, source: str, *, tail: int = 0) -> str:
+    """At most `cap` characters in whole lines, the last `tail` of them from the end, with a notice."""
     if len(text) <= cap:
         return text
-    head = text[:cap].rsplit("\n", 1)[0] or text[:cap]
-    return f"{head}\n(Cut: the first {len(head)} of {len(text)} characters; the rest is in {source}.)"
+    head = text[: cap - tail].rsplit("\n", 1)[0]
+    end = text[len(text) - tail :].split("\n", 1)[-1] if tail else ""
+    left_out = len(text) - len(head) - len(end)
+    notice = f"({left_out} of {len(text)} characters are left out here; all of it is in {source}.)"
+    return "\n".join(part for part in (head, notice, end) if part)
 
 
 def _short(text: str) -> str:

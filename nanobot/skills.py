@@ -49,14 +49,16 @@ class Skill(msgspec.Struct, frozen=True):
 class Skills:
     """The skills of all roots, nearest owner first: a workspace's skill replaces a shipped one of the same name.
 
-    A broken SKILL.md is logged once and passed over; the next root's skill of that name then counts.
+    The workspace's `skills` comes first even if it is not there yet: the agent may make it. A broken SKILL.md is
+    logged once and passed over; the next root's skill of that name then counts.
     """
 
     def __init__(
         self, workspace: Path, roots: Sequence[Path], *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.workspace = workspace
-        self._roots = [_Root(path) for path in roots]
+        own = workspace / "skills"
+        self._roots = [_Root(path) for path in (own, *(root for root in roots if root != own))]
         self._monotonic = monotonic
         self._next_look = self._next_requirements = float("-inf")
         self._skills: tuple[Skill, ...] = ()

@@ -4,6 +4,8 @@ import os
 import stat
 from pathlib import Path
 
+from nanobot.security.paths import HIDDEN
+
 MAX_BYTES = 256 * 1024  # nothing a model is told at every turn may be larger
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)  # a FIFO must not hold the event loop
@@ -12,7 +14,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)  # a FIFO mus
 class TextFile:
     """A file's text and the signature it was read under.
 
-    With `within`, the file must really lie in that directory and outside its `.nanobot` and `config.toml`: the
+    With `within`, the file must really lie in that directory and outside its private part: the
     agent can write links into its workspace, and what they point to must not reach a model. A file that is absent,
     refused or not text counts as empty; `problem` then says why, and is empty for one that is simply absent.
     """
@@ -75,4 +77,4 @@ def _inside(handle: int, name: str, root: Path) -> bool:
     if not real.is_relative_to(base):
         return False
     parts = real.relative_to(base).parts
-    return bool(parts) and parts[0] != ".nanobot" and parts != ("config.toml",)
+    return bool(parts) and parts[0] not in HIDDEN

@@ -21,8 +21,8 @@ NOON = datetime(2026, 11, 21, 12, 5, 59, tzinfo=UTC)
 
 
 def make(workspace: Path, **settings: Any) -> Prompts:
-    skills = Skills(workspace, [workspace / "skills", REPOSITORY / "skills"], monotonic=Always())
-    return Prompts(workspace, skills, [workspace / "templates", REPOSITORY / "templates"], **settings)
+    skills = Skills(workspace, [REPOSITORY / "skills"], monotonic=Always())
+    return Prompts(workspace, skills, [REPOSITORY / "templates"], **settings)
 
 
 class Always:
@@ -113,8 +113,18 @@ def test_a_long_file_is_cut_with_a_notice(tmp_path: Path) -> None:
     text = make(tmp_path).system()
     assert "line 0\n" in text
     assert "line 9999" not in text
-    assert "the rest is in SOUL.md.)" in text
+    assert "all of it is in SOUL.md.)" in text
     assert len(text) < 10_000
+
+
+def test_of_long_notes_the_newest_are_kept_too(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "MEMORY.md").write_text("".join(f"- fact {number}\n" for number in range(5_000)))
+    text = make(tmp_path).system()
+    assert "\n- fact 0\n" in text
+    assert "\n- fact 4999\n" in text
+    assert "\n- fact 2500\n" not in text
+    assert "all of it is in memory/MEMORY.md.)" in text
 
 
 @pytest.mark.parametrize(("raw", "notice"), [(b"x" * 300_000, "larger than"), (b"\xff\xfe\x00", "not UTF-8")])

@@ -244,6 +244,15 @@ def test_the_list_is_the_same_object_until_a_skill_changes(tmp_path: Path) -> No
     assert skills.list() == ()
 
 
+def test_a_skills_folder_that_the_workspace_gets_later_is_seen(tmp_path: Path) -> None:
+    ticks = Ticks()
+    skills = Skills(tmp_path, [REPOSITORY / "skills"], monotonic=ticks)
+    assert skills.get("tides") is None
+    put(tmp_path / "skills", "tides")
+    ticks.seconds += 1
+    assert skills.get("tides") is not None
+
+
 def test_a_skill_file_that_appears_in_an_old_folder_is_found(tmp_path: Path) -> None:
     skills, own, _, ticks = make(tmp_path)
     (own / "late").mkdir()

@@ -98,8 +98,9 @@ def request(
     *,
     instruction: str = INSTRUCTION,
     limit: int = MAX_TRANSCRIPT,
+    max_output: int = MAX_OUTPUT,
 ) -> ModelRequest:
-    """The call that asks for a summary of these lines; `limit` is in characters and bounds the transcript."""
+    """The call that asks for a summary of these lines; `limit` bounds the transcript, in characters."""
     parts = []
     if previous is not None:
         parts.append(f"<earlier_summary>\n{_tame(previous.text.strip())}\n</earlier_summary>")
@@ -109,7 +110,7 @@ def request(
     return ModelRequest(
         system=instruction,
         messages=[Line(role="user", content="\n\n".join(parts))],
-        max_output=MAX_OUTPUT,
+        max_output=max_output,
     )
 
 
