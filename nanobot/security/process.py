@@ -1,0 +1,183 @@
+"""Running one command: own session, limits, bounded output, a deadline, and nothing left behind."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nanobot.messages import new_id
+from nanobot.security import tree
+
+OUTPUT_LIMIT = 1_000_000  # bytes kept of a command's output, half of them from its end
+_DRAIN_SECONDS = 2.0  # what a pipe may take to end once every writer is dead
+# The limits are set by a shell that becomes the command: a function run between fork and exec could deadlock.
+_LIMITED = (
+    '{ ulimit -c 0; ulimit -n 4096; [ "$1" -gt 0 ] && ulimit -f "$1"; [ "$2" -gt 0 ] && ulimit -d "$2"; } 2>/dev/null; '
+    'shift 2; exec "$@"'
+)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Of each process of a command; 0 = none."""
+
+    file_mb: int = 0
+    memory_mb: int = 0  # writable memory (RLIMIT_DATA), since address space says little
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """How a command ended. `code` is negative for a signal. `output` has stdout and stderr as they came."""
+
+    code: int
+    output: str
+    seconds: float
+    timed_out: bool = False
+    left_out: int = 0  # bytes of the output's middle that were not kept
+
+
+class HeadAndTail:
+    """The first and the last bytes of a stream of any length."""
+
+    def __init__(self, limit: int) -> None:
+        self._room = limit // 2
+        self._keep = limit - self._room
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._total = 0
+
+    @property
+    def left_out(self) -> int:
+        return max(0, self._total - self._room - self._keep)
+
+    def add(self, chunk: bytes) -> None:
+        self._total += len(chunk)
+        taken = min(len(chunk), self._room - len(self._head))
+        self._head += chunk[:taken]
+        if taken == len(chunk):
+            return
+        self._tail.append(chunk[taken:])
+        self._tail_size += len(chunk) - taken
+        while self._tail_size - len(self._tail[0]) >= self._keep:
+            self._tail_size -= len(self._tail.popleft())
+
+    def text(self) -> str:
+        tail = b"".join(self._tail)
+        note = f"\n[… {self.left_out:,} bytes left out …]\n".encode() if self.left_out else b""
+        return (bytes(self._head) + note + tail[max(0, len(tail) - self._keep) :]).decode("utf-8", "replace")
+
+
+async def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout: float,  # noqa: ASYNC109 - it is a result of this call, not an error to its caller
+    stdin: bytes = b"",
+    limits: Limits | None = None,
+    output_limit: int = OUTPUT_LIMIT,
+) -> Finished:
+    """Run to the end or for `timeout` seconds. When it returns or is cancelled, no process of the command is left.
+
+    OSError where the command cannot be started.
+    """
+    clock = asyncio.get_running_loop()
+    started = clock.time()
+    limits = limits or Limits()
+    marker = new_id()
+    kept = HeadAndTail(output_limit)
+    bounded = [
+        "/bin/sh",
+        "-c",
+        _LIMITED,
+        "sh",
+        str(limits.file_mb * 2048),
+        str(limits.memory_mb * 1024),
+        *command,
+    ]
+    readable, writable = os.pipe()
+    transport, reader = await _reader(readable)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *bounded,
+            cwd=cwd,
+            env={**environment, tree.MARKER: marker},
+            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdout=writable,
+            stderr=writable,
+            start_new_session=True,
+        )
+    except BaseException:
+        transport.close()
+        raise
+    finally:
+        os.close(writable)
+    root = tree.identify(process.pid)
+    reading = asyncio.create_task(_collect(reader, kept))
+    timed_out = False
+    try:
+        async with asyncio.timeout(timeout):
+            await _feed(process, stdin)
+            await process.wait()
+    except TimeoutError:
+        timed_out = True
+    finally:
+        await _finished_whatever_happens(_end(process, root, marker, reading))
+        transport.close()
+    return Finished(
+        code=process.returncode if process.returncode is not None else -9,
+        output=kept.text(),
+        seconds=clock.time() - started,
+        timed_out=timed_out,
+        left_out=kept.left_out,
+    )
+
+
+async def _reader(descriptor: int) -> tuple[asyncio.ReadTransport, asyncio.StreamReader]:
+    """Our own pipe, not the subprocess module's: its wait() may not return while a stray child holds the pipe."""
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    return transport, reader
+
+
+async def _collect(reader: asyncio.StreamReader, kept: HeadAndTail) -> None:
+    while chunk := await reader.read(65_536):
+        kept.add(chunk)
+
+
+async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
+    if process.stdin is None:
+        return
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(stdin)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _end(
+    process: asyncio.subprocess.Process, root: tree.Identity | None, marker: str, reading: asyncio.Task[None]
+) -> None:
+    await tree.kill_tree(root or tree.Identity(process.pid, 0), marker)
+    await process.wait()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(reading, _DRAIN_SECONDS)
+
+
+async def _finished_whatever_happens(work: Coroutine[Any, Any, None]) -> None:
+    """Await to the end even while we are cancelled, then let the cancellation go on."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
+    task.result()

@@ -1,0 +1,128 @@
+"""A process and everything that came of it: found in /proc, killed, and gone before the answer.
+
+A process is known by its id and start time, since ids are reused. Descendants are found by parent, by session and
+by a marker in their environment, which also finds a daemon whose parents have left. A daemon that in addition
+cleared its environment is found only by the sandbox, whose process namespace dies as one.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+MARKER = "NANOBOT_RUN"
+_ROUNDS = 100  # of 10 ms: how long killed processes may take to disappear
+_PROC = Path("/proc")
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A process for good. `started` is in clock ticks since the machine's start (proc(5), field 22)."""
+
+    pid: int
+    started: int
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A line of the process table."""
+
+    identity: Identity
+    parent: int
+    session: int
+    state: str  # Z is a zombie: dead, its parent has not looked yet
+
+
+def identify(pid: int) -> Identity | None:
+    """None where there is no such process."""
+    seen = _look(pid)
+    return seen.identity if seen else None
+
+
+def alive(identity: Identity) -> bool:
+    seen = _look(identity.pid)
+    return seen is not None and seen.identity == identity and seen.state not in "ZX"
+
+
+def members(root: Identity, marker: str = "") -> list[Seen]:
+    """The root and all that came of it, parents first; `marker` is the value of NANOBOT_RUN given to the root."""
+    table = {seen.identity.pid: seen for seen in _table()}
+    sought = f"{MARKER}={marker}".encode() if marker else b""
+    found: dict[int, Seen] = {}
+    for pid, seen in table.items():
+        started_later = seen.identity.started >= root.started
+        if seen.identity == root or (started_later and (seen.session == root.pid or _marked(pid, sought))):
+            found[pid] = seen
+    grown = True
+    while grown:
+        children = {p: s for p, s in table.items() if s.parent in found and p not in found}
+        found.update(children)
+        grown = bool(children)
+    return sorted(found.values(), key=lambda seen: (seen.identity.started, seen.identity.pid))
+
+
+async def kill_tree(root: Identity, marker: str = "") -> int:
+    """SIGKILL to the whole tree until nothing of it runs; returns how many processes were killed.
+
+    Orphans that became this process's own children are reaped; the root itself is left to whoever waits for it.
+    """
+    killed: set[Identity] = set()
+    for _ in range(_ROUNDS):
+        living = False
+        for seen in members(root, marker):
+            if seen.state in "ZX":
+                if seen.parent == os.getpid() and seen.identity != root:
+                    with suppress(ChildProcessError):
+                        os.waitpid(seen.identity.pid, os.WNOHANG)  # noqa: ASYNC222 - does not wait
+                continue
+            living = True
+            if _kill(seen.identity):
+                killed.add(seen.identity)
+        if not living:
+            break
+        await asyncio.sleep(0.01)
+    return len(killed)
+
+
+def _kill(identity: Identity) -> bool:
+    """By descriptor, so that a process which took over the id meanwhile is not hit."""
+    try:
+        descriptor = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if identify(identity.pid) != identity:
+            return False
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _table() -> Iterator[Seen]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and (seen := _look(int(entry.name))):
+            yield seen
+
+
+def _look(pid: int) -> Seen | None:
+    try:
+        line = (_PROC / str(pid) / "stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # the name may hold spaces and parentheses, so fields are counted from its last closing one
+    fields = line[line.rindex(b")") + 2 :].split()
+    return Seen(Identity(pid, int(fields[19])), int(fields[1]), int(fields[3]), fields[0].decode())
+
+
+def _marked(pid: int, sought: bytes) -> bool:
+    if not sought:
+        return False
+    try:
+        return sought in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False

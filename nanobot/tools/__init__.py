@@ -1,0 +1,1 @@
+"""The agent's tools. `toolbox.standard` builds them all; each file holds one family."""

@@ -1,0 +1,55 @@
+"""Long tool results: kept whole in a file of the workspace, shown to the model as head and tail."""
+
+import hashlib
+import re
+import time
+
+from nanobot.errors import ToolError
+from nanobot.security.paths import Boundary
+
+LIMIT = 16_000  # characters a result may have in the history
+HEAD, TAIL = 3_000, 1_500  # characters shown of a longer one
+KEEP_FILES, KEEP_SECONDS = 200, 7 * 86_400.0
+FOLDER = "tool-results"
+
+
+def safe_name(text: str) -> str:
+    """A file name for any text: readable, and distinct by the hash of the whole."""
+    slug = re.sub(r"[^a-z0-9._-]+", "_", text.lower()).strip("._")[:80]
+    return f"{slug or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def spill(boundary: Boundary, session: str, call: str, text: str) -> str:
+    """The text as the model gets it; blocks on the disk. Where the file cannot be written, the preview says so."""
+    if len(text) <= LIMIT:
+        return text
+    path = f"{FOLDER}/{safe_name(session)}/{safe_name(call)}.txt"
+    try:
+        boundary.write(path, text.encode())
+        prune(boundary)
+        note = f"the whole result is in {path}: read_file with offset and limit, or grep"
+    except ToolError as error:
+        note = f"the rest is lost: {error}"
+    left_out = len(text) - HEAD - TAIL
+    return (
+        f"[{len(text):,} characters; {note}]\n{text[:HEAD]}\n"
+        f"[… {left_out:,} characters left out …]\n{text[-TAIL:]}"
+    )
+
+
+def prune(boundary: Boundary, now: float | None = None) -> int:
+    """Remove all but the newest files, and those older than a week; returns how many."""
+    moment = time.time() if now is None else now
+    found = [
+        (entry.modified, "/".join((*parts, entry.name)))
+        for parts, entries in boundary.walk(FOLDER)
+        for entry in entries
+        if entry.kind == "file"
+    ]
+    found.sort(reverse=True)
+    old = [path for at, path in found[:KEEP_FILES] if at < moment - KEEP_SECONDS] + [
+        p for _, p in found[KEEP_FILES:]
+    ]
+    for path in old:
+        boundary.remove(path)
+    return len(old)
