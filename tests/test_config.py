@@ -1,0 +1,399 @@
+"""The configuration: defaults, overrides, and errors that name file, key and remedy."""
+
+import importlib.machinery
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nanobot import config as configuration
+from nanobot import content
+from nanobot.config import Config, load, workspace_dir
+from nanobot.config import providers as provider_rules
+from nanobot.errors import ConfigError
+
+Write = Callable[[str], Path]
+
+DESIGNED = """
+[agent]
+model = "openai/gpt-5.5"
+fallbacks = ["anthropic/claude-opus-4-5"]
+context_window = 100000
+max_output = 16000
+max_steps = 20
+system_name = "robo"
+queue = "followup"
+attempts = 2
+[models.openai]
+api_key = "sk-a"
+base_url = "https://api.openai.com/v1"
+timeout = 30
+idle_timeout = 9
+[models.anthropic]
+api_key = "sk-b"
+[models.ollama]
+kind = "openai"
+base_url = "http://127.0.0.1:11434/v1"
+headers = { x-team = "a" }
+extra = { temperature = 0.1 }
+[models.local]
+path = "/models/x.gguf"
+[http]
+host = "127.0.0.1"
+port = 8000
+[channels.websocket]
+enabled = true
+token = "tok"
+users = { alice = "token-a" }
+allow_origins = ["https://a.example"]
+[channels.slack]
+enabled = true
+bot_token = "xoxb-1"
+app_token = "xapp-1"
+api_url = "http://127.0.0.1:1/api/"
+group_policy = "open"
+thread_follow = false
+allow_from = ["*"]
+[channels.telegram]
+enabled = true
+token = "1:a"
+api_url = "http://127.0.0.1:1"
+webhook_url = "https://b.example"
+webhook_secret = "s"
+group_policy = "allowlist"
+allow_from = ["1"]
+[goals]
+max_turns = 5
+max_tokens = 20
+max_minutes = 4
+max_idle_turns = 1
+[delegation]
+max_children = 1
+max_depth = 1
+timeout = 36
+allowed_dirs = ["/srv"]
+[executors.codex]
+command = "/bin/codex"
+model = "m"
+sandbox = "read-only"
+config = { a = 1 }
+[executors.claude]
+command = "/bin/claude"
+model = "m"
+permission_mode = "plan"
+max_budget_usd = 1.5
+[sessions]
+max_messages = 200
+[security]
+level = "maximum"
+allow_unsandboxed = true
+network = true
+allowed_hosts = ["10.0.0.1"]
+exec_timeout = 12
+max_file_mb = 2
+[delivery]
+max_age_hours = 1
+[logs]
+level = "debug"
+json = true
+"""
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("NANOBOT_", "OPENAI_", "ANTHROPIC_", "SLACK_", "TELEGRAM_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def put(text: str) -> Path:
+        (tmp_path / "config.toml").write_text(text, "utf-8")
+        return tmp_path
+
+    return put
+
+
+def refusal(workspace: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(workspace)
+    return str(caught.value)
+
+
+def test_a_missing_file_means_the_designed_defaults(tmp_path: Path) -> None:
+    config = load(tmp_path)
+    assert config.agent.context_window == 200_000
+    assert (config.agent.max_output, config.agent.max_steps) == (32_000, 200)
+    assert (config.agent.system_name, config.agent.queue) == ("nanobot", "steer")
+    assert (config.agent.fallbacks, config.agent.attempts) == ((), 3)
+    assert (config.http.host, config.http.port) == ("127.0.0.1", 8765)
+    assert (config.goals.max_turns, config.goals.max_tokens) == (50, 2_000_000)
+    assert (config.goals.max_minutes, config.goals.max_idle_turns) == (480, 2)
+    assert (config.delegation.max_children, config.delegation.max_depth) == (4, 2)
+    assert (config.delegation.timeout, config.delegation.allowed_dirs) == (3600, ())
+    assert config.executors.codex.sandbox == "workspace-write"
+    assert config.executors.claude.permission_mode == "acceptEdits"
+    assert config.sessions.max_messages == 2000
+    assert (config.security.level, config.security.allow_unsandboxed) == ("high", False)
+    assert (config.security.network, config.security.allowed_hosts) == (False, ())
+    assert (config.security.exec_timeout, config.security.max_file_mb) == (120, 20)
+    assert config.delivery.max_age_hours == 24
+    assert (config.logs.level, config.logs.as_json) == ("info", False)
+    assert config.models["openai"].base_url == "https://api.openai.com/v1"
+    assert (config.models["openai"].timeout, config.models["openai"].idle_timeout) == (300, 90)
+    assert [channel.name for channel in config.enabled()] == ["websocket"]
+    assert config.channels["websocket"].values == {"token": "", "users": {}, "allow_origins": []}
+    assert config.state_dir == tmp_path / ".nanobot"
+
+
+def test_every_designed_key_is_read(write: Write) -> None:
+    config = load(write(DESIGNED))
+    assert config.agent.model == "openai/gpt-5.5"
+    assert config.agent.fallbacks == ("anthropic/claude-opus-4-5",)
+    assert config.models["ollama"].kind == "openai"
+    assert config.models["ollama"].headers == {"x-team": "a"}
+    assert config.models["ollama"].extra == {"temperature": 0.1}
+    assert config.models["local"].path == "/models/x.gguf"
+    assert config.channels["slack"].values["thread_follow"] is False
+    assert config.channels["telegram"].values["webhook_secret"] == "s"
+    assert config.channels["websocket"].values["users"] == {"alice": "token-a"}
+    assert config.executors.codex.config == {"a": 1}
+    assert config.executors.claude.max_budget_usd == 1.5
+    assert config.security.level == "maximum"
+    assert (config.logs.level, config.logs.as_json) == ("debug", True)
+
+
+def test_the_environment_overrides_the_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = write('[http]\nport = 1000\n[channels.telegram]\nenabled = true\ntoken = "old"\n')
+    monkeypatch.setenv("NANOBOT_HTTP__PORT", "2000")
+    monkeypatch.setenv("NANOBOT_CHANNELS__TELEGRAM__TOKEN", "007")
+    monkeypatch.setenv("NANOBOT_CHANNELS__TELEGRAM__ALLOW_FROM", "1, 2")
+    monkeypatch.setenv("NANOBOT_LOGS__JSON", "true")
+    monkeypatch.setenv("NANOBOT_AGENT__FALLBACKS", '["local/a"]')
+    monkeypatch.setenv("NANOBOT_MODELS__OLLAMA__KIND", "openai")
+    config = load(workspace)
+    assert config.http.port == 2000
+    assert config.channels["telegram"].values["token"] == "007"
+    assert config.channels["telegram"].values["allow_from"] == ["1", "2"]
+    assert config.channels["telegram"].enabled
+    assert config.logs.as_json
+    assert config.agent.fallbacks == ("local/a",)
+    assert config.models["ollama"].base_url == "https://api.openai.com/v1"
+
+
+def test_variables_are_replaced_inside_values(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAME", "robo")
+    monkeypatch.setenv("EMPTY", "")
+    config = load(
+        write(
+            '[agent]\nsystem_name = "my ${NAME}${EMPTY:-!}"\n[http]\nport = "${PORT:-9000}"\n'
+            '[delegation]\nallowed_dirs = ["/${NAME}", "$${NAME}"]\n'
+        )
+    )
+    assert config.agent.system_name == "my robo!"
+    assert config.http.port == 9000
+    assert config.delegation.allowed_dirs == ("/robo", "${NAME}")
+
+
+def test_a_missing_variable_of_an_enabled_channel_is_an_error(write: Write) -> None:
+    message = refusal(write('[channels.telegram]\nenabled = true\ntoken = "${TELEGRAM_TOKEN}"\n'))
+    assert "config.toml: channels.telegram.token" in message
+    assert "TELEGRAM_TOKEN, which is not set" in message
+    assert len(message.splitlines()) == 1
+
+
+def test_a_missing_variable_is_no_error_where_nothing_uses_it(write: Write) -> None:
+    config = load(
+        write(
+            '[channels.telegram]\nenabled = false\ntoken = "${TELEGRAM_TOKEN}"\n'
+            '[models.anthropic]\napi_key = "${ANTHROPIC_API_KEY}"\n[agent]\nmodel = "local/smollm2"\n'
+        )
+    )
+    assert not config.channels["telegram"].enabled
+    assert config.models["anthropic"].api_key == ""
+
+
+def test_a_variable_given_by_an_override_is_not_missing(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NANOBOT_CHANNELS__TELEGRAM__TOKEN", "1:a")
+    config = load(write('[channels.telegram]\nenabled = true\ntoken = "${TELEGRAM_TOKEN}"\n'))
+    assert config.channels["telegram"].values["token"] == "1:a"
+
+
+def test_a_used_provider_needs_its_key(write: Write) -> None:
+    message = refusal(write('[agent]\nmodel = "anthropic/claude-opus-4-5"\n'))
+    assert "models.anthropic.api_key is not set" in message
+    assert "ANTHROPIC_API_KEY" in message
+    assert load(
+        write('[agent]\nmodel = "openai/llama"\n[models.openai]\nbase_url = "http://127.0.0.1:1/v1"\n')
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[agent]\nmodle = "x"\n', "agent.modle is no known key. Did you mean agent.model?"),
+        ("[agnet]\n", "agnet is no known key. Did you mean agent?"),
+        ("[channels.slack]\nbot_tokn = 'x'\n", "Did you mean channels.slack.bot_token?"),
+        ("[channels.slak]\n", "channels.slak is no known key. Did you mean channels.slack?"),
+        ("[models.openai]\nbase_ur = 'x'\n", "Did you mean models.openai.base_url?"),
+        ("[logs]\nas_json = true\n", "Did you mean logs.json?"),
+        ("[http]\nzzz = 1\n", "http.zzz is no known key. Remove it; known here: host, port."),
+        ("[executors.claud]\n", "Did you mean executors.claude?"),
+        ("[models.ollama]\n", "models.ollama.kind is missing"),
+        (
+            "[agent]\nmax_steps = 'many'\n",
+            "agent.max_steps is 'many' (text), expected a whole number. Mend the value.",
+        ),
+        ("agent = 3\n", "agent is 3 (number), expected a table"),
+        ("[agent]\nqueue = 'x'\n", "expected one of 'steer' or 'followup'"),
+        ("[sessions]\nmax_messages = 1\n", "expected at least 10"),
+        ("[channels.slack]\nthread_follow = 'perhaps'\n", "is 'perhaps' (text), expected true or false"),
+        ("[channels.telegram]\nallow_from = [1]\n", "expected a list of texts"),
+        ("[channels.slack]\ngroup_policy = 'all'\n", "expected one of mention, open, allowlist"),
+        ("[agent]\nmodel = 'gpt'\n", "Write it as provider/model"),
+        (
+            "[agent]\nmodel = 'opnai/x'\n",
+            "names the provider 'opnai', which is unknown. Did you mean openai?",
+        ),
+        ("[agent]\n model = 1 2\n", "line 2"),
+        ("[http]\nhost = '0.0.0.0'\n", "http.host is '0.0.0.0'"),
+        ("[channels.slack]\nenabled = true\n", 'Put bot_token = "${SLACK_BOT_TOKEN}" under [channels.slack]'),
+        ("[channels.websocket]\nusers = { bob = '' }\n", "channels.websocket.users has an empty value"),
+    ],
+)
+def test_an_error_names_file_key_and_remedy(text: str, said: str, write: Write) -> None:
+    workspace = write(text)
+    message = refusal(workspace)
+    assert said in message
+    assert all(line.startswith(f"{workspace}/config.toml: ") for line in message.splitlines())
+
+
+def test_an_error_in_a_variable_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NANOBOT_HTTP__PORT", "many")
+    monkeypatch.setenv("NANOBOT_HTPP__PORT", "1")
+    message = refusal(tmp_path)
+    assert "environment variable NANOBOT_HTTP__PORT: http.port is 'many'" in message
+    assert "environment variable NANOBOT_HTPP__PORT: htpp is no known key. Did you mean http?" in message
+
+
+def test_all_errors_are_told_at_once(write: Write) -> None:
+    message = refusal(write("[channels.slack]\nenabled = true\n[agent]\nmodel = 'gpt'\n"))
+    assert [key for key in ("agent.model", "slack.bot_token", "slack.app_token") if key in message] == [
+        "agent.model",
+        "slack.bot_token",
+        "slack.app_token",
+    ]
+
+
+def test_a_condition_decides_what_a_channel_needs(write: Write) -> None:
+    slack = "[channels.slack]\nenabled = true\nbot_token = 'x'\n"
+    assert load(write(f"{slack}signing_secret = 's'\n")).channels["slack"].enabled
+    assert "app_token" in refusal(write(slack))
+    telegram = "[channels.telegram]\nenabled = true\ntoken = '1:a'\n"
+    assert load(write(telegram)).channels["telegram"].enabled
+    assert "webhook_secret" in refusal(write(f"{telegram}webhook_url = 'https://a.example'\n"))
+
+
+def test_another_host_is_fine_with_a_token(write: Write) -> None:
+    workspace = write("[http]\nhost = '0.0.0.0'\n[channels.websocket]\ntoken = 't'\n")
+    assert load(workspace).http.host == "0.0.0.0"
+    assert load(write("[http]\nhost = '::1'\n")).http.host == "::1"
+
+
+def test_secrets_are_never_shown(write: Write) -> None:
+    secrets = {"sk-a", "sk-b", "tok", "token-a", "xoxb-1", "xapp-1", "1:a"}
+    config = load(write(DESIGNED))
+    assert secrets <= config.secrets()
+    shown = repr(config) + str(config.channels["slack"].values)
+    assert not [one for one in secrets if f"'{one}'" in shown]
+    for text in ("[models.openai]\napi_key = 123456\n", "[channels.slack]\nbot_token = 123456\n"):
+        message = refusal(write(text))
+        assert "123456" not in message
+        assert "not shown" in message
+
+
+def test_the_default_model_follows_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(name: str) -> importlib.machinery.ModuleSpec:
+        return importlib.machinery.ModuleSpec(name, None)
+
+    def absent(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(provider_rules, "find_spec", absent)
+    nothing = load(tmp_path)
+    assert nothing.agent.model == ""
+    assert "OPENAI_API_KEY" in nothing.model_hint
+    monkeypatch.setattr(provider_rules, "find_spec", found)
+    local = load(tmp_path)
+    assert (local.agent.model, local.model_hint) == ("local/smollm2", "")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-b")
+    assert load(tmp_path).agent.model.startswith("anthropic/")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-a")
+    assert load(tmp_path).agent.model == "openai/gpt-5.5"
+
+
+def test_a_key_goes_to_no_other_table(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-a")
+    config = load(write('[models.other]\nkind = "openai"\nbase_url = "http://other.example"\n'))
+    assert config.models["openai"].api_key == "sk-a"
+    assert config.models["other"].api_key == ""
+
+
+def test_a_workspace_channel_has_its_settings_checked_too(write: Write) -> None:
+    workspace = write("[channels.parrot]\nenabled = true\nspeed = 'fast'\n")
+    folder = workspace / "channels" / "parrot"
+    folder.mkdir(parents=True)
+    (folder / "channel.toml").write_text(
+        'name = "parrot"\ntitle = "Parrot"\n[settings.speed]\ntype = "int"\ndefault = 3\n'
+    )
+    assert "channels.parrot.speed is 'fast' (text), expected a whole number" in refusal(workspace)
+    config = load(write("[channels.parrot]\nenabled = true\n"))
+    assert config.channels["parrot"].values == {"speed": 3}
+    assert config.channels["parrot"].named
+    assert "parrot" not in load(write("")).channels
+
+
+def test_the_workspace_is_chosen_by_option_then_variable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert workspace_dir() == tmp_path / ".nanobot"
+    monkeypatch.setenv("NANOBOT_WORKSPACE", "/srv/bot")
+    assert workspace_dir() == Path("/srv/bot")
+    assert workspace_dir("~/mine") == tmp_path / "mine"
+
+
+def test_the_example_file_is_valid_and_names_every_key() -> None:
+    example = content.bundled("workspace.example")
+    config = load(example)
+    assert isinstance(config, Config)
+    text = (example / "config.toml").read_text("utf-8")
+    for section in ("agent", "http", "goals", "delegation", "sessions", "security", "delivery", "logs"):
+        assert f"[{section}]" in text
+        for name, field in type(getattr(config, section)).model_fields.items():
+            assert f"{field.alias or name} = " in text, f"{section}.{name}"
+    for channel in config.channels.values():
+        for name in channel.manifest.settings:
+            assert f"{name} = " in text.partition(f"[channels.{channel.name}]")[2], f"{channel.name}.{name}"
+
+
+def test_reading_a_configuration_imports_no_channel_and_no_model() -> None:
+    code = (
+        "import sys; from pathlib import Path; from nanobot.config import load; load(Path('/nonexistent'));"
+        "bad = {'aiohttp', 'jinja2', 'typer', 'rich', 'xllamacpp', 'slack_bolt', 'telegram'} & set(sys.modules);"
+        "sys.exit(str(bad) if bad else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_says_what_it_offers() -> None:
+    assert all(hasattr(configuration, name) for name in configuration.__all__)
