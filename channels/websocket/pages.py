@@ -1,0 +1,122 @@
+"""The web page's files: compressed once, checked by ETag, under a strict content policy."""
+
+import asyncio
+import gzip
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .auth import host_name
+from .desk import Desk
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".webmanifest": "application/manifest+json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".md": "text/plain; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+}
+_PACKED = frozenset((".png", ".ico", ".woff2"))  # compressed already
+_SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class Asset(msgspec.Struct, frozen=True):
+    stamp: tuple[int, int]  # mtime in ns and size, by which a changed file is noticed
+    etag: str
+    body: bytes  # compressed where that helps
+    packed: bool
+
+
+class Pages:
+    """Serves one folder, and nothing outside it."""
+
+    def __init__(self, desk: Desk, folder: Path) -> None:
+        self._desk = desk
+        self._folder = folder.resolve()
+        self._assets: dict[str, Asset] = {}
+
+    def routes(self) -> list[Route]:
+        return [Route("/", self.serve, methods=["GET"]), Route("/{path:path}", self.serve, methods=["GET"])]
+
+    async def serve(self, request: Request) -> Response:
+        host = request.headers.get("host", "")
+        # A page that another site links to is still the page: only the Host can make it dangerous.
+        if not self._desk.host_allowed(request.scope):
+            return Response("this Host may not ask", 403, _SECURITY)
+        name = request.path_params.get("path", "") or "index.html"
+        path = self._resolve(name)
+        if path is None:
+            return Response("there is no such file", 404, _SECURITY)
+        asset = await self._load(name, path)
+        if asset is None:
+            return Response("there is no such file", 404, _SECURITY)
+        headers = {
+            **_SECURITY,
+            "ETag": asset.etag,
+            "Cache-Control": "no-cache",
+            "Vary": "Accept-Encoding",
+            "Content-Security-Policy": policy(host),
+        }
+        if asset.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        body = asset.body
+        if asset.packed and "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+        elif asset.packed:
+            body = await asyncio.to_thread(gzip.decompress, body)
+        return Response(body, 200, headers, media_type=_TYPES[path.suffix])
+
+    def _resolve(self, name: str) -> Path | None:
+        """The file meant, None where it is none of ours."""
+        if "\0" in name or "\\" in name or any(part.startswith(".") for part in name.split("/")):
+            return None
+        path = (self._folder / name).resolve()
+        return path if path.is_relative_to(self._folder) and path.suffix in _TYPES else None
+
+    async def _load(self, name: str, path: Path) -> Asset | None:
+        try:
+            found = path.stat()  # noqa: ASYNC240 - microseconds, and it spares a thread per file
+        except (OSError, ValueError):
+            return None
+        stamp = (found.st_mtime_ns, found.st_size)
+        asset = self._assets.get(name)
+        if asset is None or asset.stamp != stamp:
+            try:
+                asset = await asyncio.to_thread(_pack, path, stamp)
+            except OSError:  # a folder, or gone since
+                return None
+            self._assets[name] = asset
+        return asset
+
+
+def policy(host: str) -> str:
+    """The page's content policy: its own files and its own socket, nothing inline, nothing from elsewhere."""
+    name = host_name(host)
+    socket = f"ws://{host}" if name in ("localhost", "127.0.0.1", "::1") else f"ws://{host} wss://{host}"
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+        f"connect-src 'self' {socket}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _pack(path: Path, stamp: tuple[int, int]) -> Asset:
+    data = path.read_bytes()
+    packed = path.suffix not in _PACKED
+    body = gzip.compress(data, 9, mtime=0) if packed else data
+    return Asset(stamp, f'"{sha256(data).hexdigest()[:20]}"', body, packed)

@@ -1,0 +1,227 @@
+"""The REST beside the socket: sessions, search, commands and media, under the same principals."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from nanobot.channel import DeadlineExceeded, SessionSummary, StoreError, deadline
+
+from .desk import Desk
+from .history import history_fields
+from .media import INLINE, MAX_POST
+from .settings import OWNER
+
+MAX_BODY = 64 * 1024  # bytes of a JSON body
+MAX_TITLE = 200
+MAX_QUERY = 500
+BODY_SECONDS = 120.0  # for a client to send its body
+
+Handler = Callable[[Request, str], Awaitable[Response]]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Refusal(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.response = reply({"error": {"code": code, "detail": detail}}, status)
+
+
+class Rename(msgspec.Struct, frozen=True):
+    title: str
+
+
+class Rest:
+    """The handlers; `routes` is what the HTTP server carries."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        handlers: tuple[tuple[str, str, Handler], ...] = (
+            ("GET", "/api/sessions", self.sessions),
+            ("GET", "/api/sessions/{key:path}/messages", self.messages),
+            ("PATCH", "/api/sessions/{key:path}", self.rename),
+            ("DELETE", "/api/sessions/{key:path}", self.delete),
+            ("GET", "/api/search", self.search),
+            ("GET", "/api/commands", self.commands),
+            ("POST", "/api/media", self.upload),
+            ("GET", "/api/media/{id}", self.download),
+        )
+        paths: dict[str, dict[str, Handler]] = {}
+        for method, path, handler in handlers:
+            paths.setdefault(path, {})[method] = handler
+        return [
+            Route(path, self._guarded(methods), methods=[*methods, "OPTIONS"])
+            for path, methods in paths.items()
+        ]
+
+    def _guarded(self, methods: dict[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            response = await self._answer(methods, request)
+            origin = request.headers.get("origin", "")
+            if origin and origin.rstrip("/") in {
+                one.rstrip("/") for one in self._desk.settings.allow_origins
+            }:
+                response.headers["Access-Control-Allow-Origin"] = origin
+                response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"
+                response.headers["Access-Control-Allow-Methods"] = ", ".join(methods)
+                response.headers["Vary"] = "Origin"
+            return response
+
+        return endpoint
+
+    async def _answer(self, methods: dict[str, Handler], request: Request) -> Response:
+        offer = self._desk.admit(request.scope)
+        if offer is None:
+            return Refusal(403, "forbidden", "this Host or Origin may not ask").response
+        if request.method == "OPTIONS":
+            return Response(status_code=204)
+        principal = self._desk.principal(offer)
+        if not principal:
+            response = Refusal(
+                401, "unauthorized", "a valid token is needed: Authorization: Bearer …"
+            ).response
+            response.headers["WWW-Authenticate"] = "Bearer"
+            return response
+        handler = methods["GET" if request.method == "HEAD" else request.method]
+        try:
+            return await handler(request, principal)
+        except Refusal as refusal:
+            return refusal.response
+        except (StoreError, DeadlineExceeded) as error:
+            return Refusal(503, "unavailable", str(error)).response
+
+    # Sessions.
+
+    async def sessions(self, request: Request, principal: str) -> Response:
+        found = await self._desk.port.sessions.list()
+        if principal != OWNER:
+            mine = await self._desk.owners.of(principal)
+            found = [one for one in found if one.key in mine]
+        limit = _number(request, "limit", 10_000)
+        return reply({"sessions": [_session(one) for one in found[:limit]], "total": len(found)})
+
+    async def messages(self, request: Request, principal: str) -> Response:
+        key = await self._visible(request, principal)
+        before = _number(request, "before", -1)
+        limit = min(max(_number(request, "limit", 24), 1), 500)
+        page = await self._desk.port.sessions.messages(key, None if before < 0 else before, limit)
+        return reply({"key": key, **history_fields(page, self._desk.media)})
+
+    async def rename(self, request: Request, principal: str) -> Response:
+        key = await self._visible(request, principal)
+        try:
+            title = msgspec.json.decode(await _body(request, MAX_BODY), type=Rename).title
+        except (ValueError, RecursionError) as error:
+            raise Refusal(400, "bad_request", f"a JSON object with a title is needed: {error}") from None
+        title = " ".join("".join(one if one.isprintable() else " " for one in title).split())[:MAX_TITLE]
+        await self._desk.port.sessions.rename(key, title)
+        return reply({"key": key, "title": title})
+
+    async def delete(self, request: Request, principal: str) -> Response:
+        key = await self._visible(request, principal)
+        if not await self._desk.port.sessions.delete(key):
+            raise Refusal(404, "not_found", "there is no such session")
+        channel, _, chat_id = key.partition(":")
+        if channel == self._desk.port.name:
+            await self._desk.owners.forget(chat_id)
+        return reply({"key": key, "deleted": True})
+
+    async def search(self, request: Request, principal: str) -> Response:
+        query = request.query_params.get("q", "").replace("\0", "").strip()
+        if not query or len(query) > MAX_QUERY:
+            raise Refusal(400, "bad_request", f"q must be 1 to {MAX_QUERY} characters")
+        limit = min(max(_number(request, "limit", 50), 1), 200)
+        # A user's hits are sifted from more, so that other people's do not crowd them out.
+        hits = await self._desk.port.sessions.search(query, limit if principal == OWNER else 1_000)
+        if principal != OWNER:
+            mine = await self._desk.owners.of(principal)
+            hits = [hit for hit in hits if hit["key"] in mine][:limit]
+        return reply({"hits": hits})
+
+    async def commands(self, _request: Request, _principal: str) -> Response:
+        return reply({"commands": self._desk.port.commands()})
+
+    async def _visible(self, request: Request, principal: str) -> str:
+        key: str = request.path_params["key"]
+        if len(key) > 512 or "\0" in key or ":" not in key:
+            raise Refusal(404, "not_found", "there is no such session")
+        if not await self._desk.owners.may_see(key, principal):
+            # The same answer as for one that does not exist: names of others' chats are theirs.
+            raise Refusal(404, "not_found", "there is no such session")
+        return key
+
+    # Media.
+
+    async def upload(self, request: Request, principal: str) -> Response:
+        data = await _body(request, MAX_POST)
+        if not data:
+            raise Refusal(400, "bad_request", "the body is the file, and it is empty")
+        claimed = request.headers.get("content-type", "").partition(";")[0].strip()
+        if claimed.startswith("multipart/"):
+            raise Refusal(415, "bad_request", "send the file itself as the body, with ?name=")
+        name = request.query_params.get("name", "")
+        stored = await self._desk.media.put(data, name, claimed, principal)
+        return reply(stored.public(), 201)
+
+    async def download(self, request: Request, principal: str) -> Response:
+        stored = await self._desk.media.find(request.path_params["id"])
+        if stored is None or principal not in (stored.owner, OWNER):
+            raise Refusal(404, "not_found", "there is no such file")
+        disposition = "inline" if stored.mime in INLINE else "attachment"
+        return FileResponse(
+            self._desk.media.path(stored.id),
+            media_type=stored.mime,
+            headers={
+                "Content-Disposition": f"{disposition}; filename*=UTF-8''{quote(stored.name, safe='')}",
+                "Content-Security-Policy": "sandbox; default-src 'none'",
+                "X-Content-Type-Options": "nosniff",
+                "Cross-Origin-Resource-Policy": "same-origin",
+                "Cache-Control": "private, max-age=86400, immutable",
+            },
+        )
+
+
+def reply(value: Any, status: int = 200) -> Response:
+    """A JSON answer that no page can be tricked into running and no cache keeps."""
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return Response(_encode(value), status, headers, media_type="application/json")
+
+
+def _session(summary: SessionSummary) -> dict[str, Any]:
+    channel, _, chat_id = summary.key.partition(":")
+    return {"channel": channel, "chat_id": chat_id, "running": False, **msgspec.to_builtins(summary)}
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """The body, refused as soon as it is known to be too long."""
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limit:
+        raise Refusal(413, "too_large", f"at most {limit} bytes")
+    data = bytearray()
+    try:
+        async with deadline(BODY_SECONDS, "receiving the body"):
+            async for part in request.stream():
+                data += part
+                if len(data) > limit:
+                    raise Refusal(413, "too_large", f"at most {limit} bytes")
+    except ClientDisconnect:
+        raise Refusal(400, "bad_request", "the body was cut off") from None
+    return bytes(data)
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise Refusal(400, "bad_request", f"{name} must be a whole number")
+    return int(text)

@@ -1,0 +1,188 @@
+"""The gateway's one HTTP server: the routes of all channels, health and metrics, on one port.
+
+uvicorn runs inside our loop with our own signals and our own socket, so that a taken port is a clear error, port 0
+works, and a stop is bounded. There is no access log: query strings may hold tokens.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request as Handshake
+
+from nanobot.errors import PortTaken
+
+MAX_FRAME = 36 * 1024 * 1024  # bytes of one WebSocket frame
+PING_SECONDS = 20.0
+STOP_SECONDS = 5
+
+Health = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class Application(Starlette):
+    """Starlette for HTTP; sockets go to their route straight, without middleware that only costs them memory."""
+
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+        super().__init__(routes=routes)
+        self._sockets = {route.path: route.app for route in routes if isinstance(route, WebSocketRoute)}
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]
+        if scope["type"] == "websocket":
+            found = self._sockets.get(scope["path"])
+            if found is not None:
+                scope["app"] = self
+                return found(scope, receive, send)
+        return super().__call__(scope, receive, send)
+
+
+def build(
+    routes: Iterable[BaseRoute],
+    *,
+    health: Health,
+    ready: Callable[[], bool],
+    metrics: Callable[[], bytes],
+) -> Application:
+    """One application from the channels' routes.
+
+    Catch-all routes come last, whichever channel brings them. `health` is awaited for /healthz, whose answer is 200
+    as long as we answer at all; /readyz is 503 until `ready`; `metrics` is Prometheus text.
+    """
+
+    async def healthz(_request: Request) -> Response:
+        return _json(await health())
+
+    async def readyz(_request: Request) -> Response:
+        is_ready = ready()
+        return _json({"ready": is_ready}, 200 if is_ready else 503)
+
+    async def exposition(_request: Request) -> Response:
+        return Response(metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    own = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", exposition)]
+    return Application(sorted([*own, *routes], key=_is_catch_all))
+
+
+class HttpServer:
+    """Serves an application until it is stopped."""
+
+    def __init__(self, app: Application, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.host = host
+        self.port = port  # after start the real one
+        self._app = app
+        self._server: _Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> int:
+        """Listen; returns the port. Raises PortTaken where the address cannot be had."""
+        listener = bind(self.host, self.port)
+        self.port = int(listener.getsockname()[1])
+        self._app.state.host = self.host
+        config = uvicorn.Config(
+            self._app,
+            http="h11",
+            interface="asgi3",  # our __call__ returns an awaitable instead of being a coroutine function
+            ws=_Socket,
+            ws_max_size=MAX_FRAME,
+            ws_ping_interval=PING_SECONDS,
+            ws_ping_timeout=PING_SECONDS,
+            ws_per_message_deflate=False,  # a compressor costs memory for every idle socket
+            lifespan="off",
+            log_config=None,
+            log_level="warning",  # at "info" uvicorn logs handshakes with their query strings
+            access_log=False,
+            proxy_headers=False,  # nothing here trusts a forwarded address
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        self._server = _Server(config)
+        self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
+        up = asyncio.create_task(self._server.up.wait())
+        await asyncio.wait((up, self._task), return_when=asyncio.FIRST_COMPLETED)
+        up.cancel()
+        if self._task.done():
+            listener.close()
+            await self._task
+        return self.port
+
+    async def stop(self) -> None:
+        """Close: running requests get STOP_SECONDS, sockets are told to come back (1012)."""
+        if self._server is None or self._task is None:
+            return
+        self._server.down.set()
+        await asyncio.wait((self._task,), timeout=STOP_SECONDS + 2)
+        if not self._task.done():
+            self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._server = self._task = None
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; raises PortTaken with the remedy."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2_048)  # here, so that a second listener fails now and not later
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            reason = "another program listens there; stop it or set [http] port in config.toml"
+        elif error.errno == errno.EACCES:
+            reason = "this user may not use that port; set [http] port in config.toml to one above 1023"
+        else:
+            reason = f"{error.strerror or error}; check [http] host and port in config.toml"
+        raise PortTaken(f"cannot listen on {host}:{port}: {reason}") from None
+    listener.setblocking(False)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers and its ten wake-ups a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+        self.down = asyncio.Event()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    async def main_loop(self) -> None:
+        await self.down.wait()
+
+
+class _Socket(WebSocketsSansIOProtocol):
+    """uvicorn's fastest WebSocket, which also lets the application cut off a client that does not read."""
+
+    def handle_connect(self, event: Handshake) -> None:
+        super().handle_connect(event)
+        scope = getattr(self, "scope", None)
+        if scope is not None:  # a handshake that was refused has none
+            scope["extensions"]["nanobot.abort"] = {"abort": self.transport.abort}
+
+
+def _is_catch_all(route: BaseRoute) -> bool:
+    return getattr(route, "path", "").startswith("/{")
+
+
+def _json(value: Mapping[str, Any], status: int = 200) -> Response:
+    return Response(
+        msgspec.json.encode(value), status, {"Cache-Control": "no-store"}, media_type="application/json"
+    )
