@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from nanobot import __version__
+from nanobot.channel import SessionSummary
 from nanobot.clock import Clock
 from nanobot.commands import Entry, Invocation
 from nanobot.errors import ConfigError
@@ -26,8 +27,8 @@ class Shelf(Transcripts, Protocol):
         """Archive all messages and begin anew; durable on return."""
         ...
 
-    async def summaries(self) -> Sequence[tuple[str, str, str]]:
-        """(key, title, updated_at) of every session, newest first."""
+    async def summaries(self) -> Sequence[SessionSummary]:
+        """Every session, newest first."""
         ...
 
 
@@ -118,8 +119,8 @@ class ChatCommands:
                 f"**{running}**{queued}",
                 f"Model: {model}",
                 f"Session: {key}, {len(transcript.messages)} messages",
-                f"Gateway: version {__version__}, up {uptime // 3600} h {uptime % 3600 // 60} min, "
-                f"{len(self._actors.running())} turns running",
+                f"Gateway: version {__version__}, up {uptime // 3600} h {uptime % 3600 // 60} min",
+                f"Turns running: {len(self._actors.running())}",
             )
         )
 
@@ -139,10 +140,8 @@ class ChatCommands:
         if not self._is_owner(call.message):
             return "Only the owner can list sessions."
         found = (await self._transcripts.summaries())[:LISTED_SESSIONS]
-        return (
-            "\n".join(f"`{key}` {title[:60]} ({updated[:16]})" for key, title, updated in found)
-            or "None yet."
-        )
+        rows = [f"`{one.key}` {one.title[:60]} ({one.updated_at[:16]})" for one in found]
+        return "\n".join(rows) or "None yet."
 
     async def _history(self, call: Invocation) -> str:
         if call.argument and not call.argument.isdecimal():

@@ -5,6 +5,7 @@ from loguru import logger
 from nanobot import history
 from nanobot.agent import compaction, context
 from nanobot.clock import Clock, stamp
+from nanobot.errors import StoreError
 from nanobot.model import Model, ModelEvent
 from nanobot.store import Transcript, Transcripts
 from nanobot.workbench import Workbench
@@ -35,11 +36,20 @@ class SummaryCompactor:
             return
         lines = transcript.messages[folded.start : folded.stop]
         request = compaction.request(
-            lines, previous, instruction=self._bench.prompts.text(INSTRUCTION), limit=budget * 2
+            lines,
+            previous,
+            instruction=self._bench.prompts.text(INSTRUCTION),
+            limit=budget * 2,
+            max_output=self._bench.max_output(model),
         )
+        # The model bounds its own waits, and whoever calls this bounds the whole.
         events: list[ModelEvent] = [event async for event in model.stream(request)]
         text = compaction.digest(events) or compaction.fallback_digest(lines, previous)
         summary = {"text": text, "upto": folded.stop, "at": stamp(self._clock.now())}
-        transcript.last_consolidated = folded.stop
-        await self._transcripts.update(transcript.key, {"summary": summary})
+        before, transcript.last_consolidated = transcript.last_consolidated, folded.stop
+        try:
+            await self._transcripts.update(transcript.key, {"summary": summary})
+        except StoreError:
+            transcript.last_consolidated = before
+            raise
         logger.bind(session=transcript.key).info("folded {} lines into a summary", len(lines))

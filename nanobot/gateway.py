@@ -1,7 +1,7 @@
 """The gateway: channels on one side, mailboxes on the other; start, drain, stop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +31,7 @@ class Gateway:
 
     def __init__(
         self,
-        channels: Mapping[str, Channel],
+        channels: dict[str, Channel],
         store: Store,
         bench: Workbench,
         actors: Actors,
@@ -49,7 +49,7 @@ class Gateway:
         self._deliverer = deliverer
         self._bus = bus
         self._clock = clock
-        self._settled: dict[str, asyncio.Event] = {name: asyncio.Event() for name in channels}
+        self._settled: dict[str, asyncio.Event] = {}
         self._up: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -86,9 +86,10 @@ class Gateway:
             logger.warning("channel {}: {}", name, problem)
         self.problems[name] = problem
 
-    def add(self, name: str, problem: str) -> None:
-        """An enabled channel that could not even be loaded."""
-        self.report(name, problem)
+    def add(self, name: str, channel: Channel) -> None:
+        """Take a channel in, before `start`."""
+        self.channels[name] = channel
+        self._settled[name] = asyncio.Event()
 
     async def health(self) -> dict[str, Any]:
         """What /healthz says."""

@@ -104,7 +104,7 @@ class Actors:
         return TurnState(True, running.claim.turn, running.started_at, queued)
 
     def running(self) -> list[str]:
-        return list(self._running)
+        return [session for session in self._running if controlled(session) is None]
 
     def interrupt(self, session: str) -> bool:
         """Stop the turn that runs now; False where none does or its answer is being committed already."""
@@ -167,16 +167,17 @@ class Actors:
         if final is not None:  # it was answered before the interruption; only the commit is missing
             await self._commit(claim, running, transcript, final, status_of(final), "")
             return
-        self._publish(
-            TurnStarted(
-                claim.session,
-                claim.turn,
-                lead.inbound.address,
-                running.answers,
-                running.started_at,
-                claim.attempt > 1,
+        if claim.session == key:  # a command's own lane does not count as the session working
+            self._publish(
+                TurnStarted(
+                    claim.session,
+                    claim.turn,
+                    lead.inbound.address,
+                    running.answers,
+                    running.started_at,
+                    claim.attempt > 1,
+                )
             )
-        )
         if mailbox.exhausted(claim.attempt, bench.attempts):
             text = f"I gave up on this message: answering it was interrupted {claim.attempt - 1} times."
             await self._finish(

@@ -1,0 +1,263 @@
+"""The only place that constructs things: configuration in, a running gateway out."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+from loguru import logger
+from prometheus_client import generate_latest
+
+from nanobot import content, http, logs, metrics, plugins
+from nanobot.channel import Channel
+from nanobot.chat_commands import ChatCommands
+from nanobot.clock import Clock, SystemClock
+from nanobot.commands import Commands
+from nanobot.compactor import SummaryCompactor
+from nanobot.config import Config, load
+from nanobot.delivery import Deliverer
+from nanobot.errors import ConfigError, NanobotError
+from nanobot.gateway import Gateway, publisher
+from nanobot.library import SessionLibrary
+from nanobot.messages import Address, Attachment, Inbound, Outbound, new_id
+from nanobot.model import Model
+from nanobot.models.fallback import FallbackModel
+from nanobot.models.registry import ModelRegistry
+from nanobot.pairing import PairingDesk
+from nanobot.port import ChannelPort, House
+from nanobot.prompts import Prompts
+from nanobot.security.audit import Audit
+from nanobot.session import Actors
+from nanobot.skills import Skills, reader
+from nanobot.store import Store
+from nanobot.stores.bus import LocalBus
+from nanobot.stores.dispatcher import LocalDispatcher
+from nanobot.stores.lock import StateLock
+from nanobot.stores.sessions import SessionManager
+from nanobot.stores.sqlite import SqliteStore
+from nanobot.tools.toolbox import Send, standard
+from nanobot.workbench import Workbench
+
+
+class App:
+    """A gateway with everything it needs, between start and stop."""
+
+    def __init__(self, config: Config, gateway: Gateway, server: http.HttpServer) -> None:
+        self.config = config
+        self.gateway = gateway
+        self.server = server
+
+    @property
+    def url(self) -> str:
+        host = self.config.http.host
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{self.server.port}"
+
+    def ready_line(self) -> str:
+        up, failed = self.gateway.up(), self.gateway.failed()
+        parts = [f"ready {self.url}", f"channels={','.join(up)}"]
+        if failed:
+            parts.append(f"failed={','.join(failed)}")
+        return " ".join(parts)
+
+
+class Models:
+    """Models by name, each with the configured fallbacks behind it."""
+
+    def __init__(self, registry: ModelRegistry, config: Config, clock: Clock) -> None:
+        self._registry = registry
+        self._config = config
+        self._clock = clock
+        self._made: dict[str, Model] = {}
+
+    def __call__(self, name: str | None) -> Model:
+        agent = self._config.agent
+        wanted = name or agent.model
+        if not wanted:
+            raise ConfigError(self._config.model_hint)
+        if wanted not in self._made:
+            names = [wanted, *(one for one in agent.fallbacks if one != wanted)]
+            self._made[wanted] = FallbackModel([self._registry.get(one) for one in names], self._clock)
+        return self._made[wanted]
+
+
+@asynccontextmanager
+async def running(config: Config) -> AsyncIterator[App]:
+    """A gateway that runs inside this block. Raises UsageError where it cannot start."""
+    clock = SystemClock()
+    workspace, state = config.workspace, config.state_dir
+    async with AsyncExitStack() as stack:
+        lock = stack.enter_context(StateLock(state, clock))
+        store = SqliteStore(state, clock)
+        await store.open()
+        stack.push_async_callback(store.close)
+        transcripts = SessionManager(
+            state / "sessions", clock=clock, max_messages=config.sessions.max_messages
+        )
+        stack.push_async_callback(transcripts.close)
+        registry = ModelRegistry(config.models, context_window=config.agent.context_window, state=state)
+        stack.push_async_callback(registry.close)
+        models = Models(registry, config, clock)
+
+        bus, dispatcher = LocalBus(), LocalDispatcher(clock)
+        channels: dict[str, Channel] = {}
+        deliverer = Deliverer(
+            store.outbox,
+            channels,
+            clock,
+            max_age=timedelta(hours=config.delivery.max_age_hours),
+            unknown_send={
+                one.name: str(one.values["unknown_send"])
+                for one in config.enabled()
+                if "unknown_send" in one.values
+            },
+        )
+        skills = Skills(workspace, content.roots("skills", workspace))
+        toolbox = standard(
+            workspace, state, config.security, sender(store, deliverer), Audit(state / "audit.jsonl")
+        )
+        bench = Workbench(
+            workspace=workspace,
+            inbox=store.inbox,
+            transcripts=transcripts,
+            prompts=Prompts(
+                workspace,
+                skills,
+                content.roots("templates", workspace),
+                name=config.agent.system_name,
+                level=config.security.level,
+            ),
+            skills=skills,
+            toolbox=toolbox.extended([reader(skills)]),
+            model=models,
+            max_steps=config.agent.max_steps,
+            output_limit=config.agent.max_output,
+            steering=config.agent.queue == "steer",
+            attempts=config.agent.attempts,
+        )
+        compactor = SummaryCompactor(bench, transcripts, clock)
+        commands = Commands()
+        actors = Actors(bench, commands, compactor, clock, publisher(bus), deliverer.submit)
+        desk = PairingDesk(store.pairings, clock)
+        chat = ChatCommands(actors, transcripts, desk, compactor, models, owner_test(config), clock)
+        commands.add(chat.entries())
+        library = SessionLibrary(transcripts, actors)
+        house = House(store, actors, commands, dispatcher, deliverer, desk, library, clock)
+
+        gateway = Gateway(channels, store, bench, actors, dispatcher, deliverer, bus, clock)
+        add_channels(config, house, gateway)
+        routes = [route for channel in channels.values() for route in channel.routes()]
+        started = asyncio.Event()
+        server = http.HttpServer(
+            http.build(
+                routes,
+                health=gateway.health,
+                ready=started.is_set,
+                metrics=lambda: generate_latest(metrics.REGISTRY),
+            ),
+            config.http.host,
+            config.http.port,
+        )
+        await server.start()
+        stack.push_async_callback(server.stop)
+        stack.push_async_callback(gateway.stop)
+        await gateway.start()
+        app = App(config, gateway, server)
+        lock.set_address(app.url)
+        started.set()
+        yield app
+
+
+def add_channels(config: Config, house: House, gateway: Gateway) -> None:
+    """Load what the configuration enables. What cannot be loaded is reported and stops nothing else."""
+    for one in config.enabled():
+        try:
+            module = plugins.load_channel(one.name, config.workspace, replace=one.named)
+            media = config.state_dir / "media" / one.name
+            port = ChannelPort(one.name, one.values, config.workspace, media, house, gateway.report)
+            channel: Channel = module.create(port)
+        except NanobotError as error:
+            gateway.report(one.name, str(error))
+        else:
+            gateway.add(one.name, channel)
+
+
+def sender(store: Store, deliverer: Deliverer) -> Send:
+    """What the message tool sends with: through the outbox, like every reply."""
+
+    async def send(address: Address, text: str, media: tuple[Attachment, ...]) -> str:
+        outbound = Outbound(turn=new_id(), part=0, address=address, text=text, media=media, kind="notice")
+        delivery = await store.outbox.add(outbound)
+        if delivery is not None:
+            deliverer.submit([delivery])
+        return outbound.id
+
+    return send
+
+
+def owner_test(config: Config) -> Callable[[Inbound], bool]:
+    """Whether a message is the owner's: the page's owner token, or somebody named in a channel's allow_from."""
+    named: Mapping[str, frozenset[str]] = {
+        one.name: frozenset(map(str, one.values.get("allow_from", ()))) - {"*"} for one in config.enabled()
+    }
+
+    def is_owner(message: Inbound) -> bool:
+        if message.channel == "websocket":
+            return message.sender == "owner"
+        return message.sender in named.get(message.channel, frozenset())
+
+    return is_owner
+
+
+async def serve(config: Config, on_ready: Callable[[App], None]) -> None:
+    """Run a gateway until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop.set)
+    async with running(config) as app:
+        on_ready(app)
+        await stop.wait()
+        logger.info("stopping: no new messages; turns may reach a safe point")
+
+
+def run(workspace: Path, *, host: str | None = None, port: int | None = None) -> int:
+    """`nanobot gateway`: returns the exit code. UsageError goes to the caller."""
+    config = load(workspace)
+    changed = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    if changed:
+        config = msgspec.structs.replace(config, http=config.http.model_copy(update=changed))
+    logs.setup(config.logs.level, as_json=config.logs.as_json, secrets=config.secrets())
+
+    def announce(app: App) -> None:
+        print(app.ready_line(), flush=True)  # noqa: T201 - the one line that other programs wait for
+        if config.model_hint and not config.agent.model:
+            logger.warning("{}", config.model_hint)
+
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(serve(config, announce))
+    return 0
+
+
+@asynccontextmanager
+async def embedded(workspace: Path) -> AsyncIterator[str]:
+    """A gateway inside this process with the WebSocket channel alone, on a free port; yields its URL."""
+    config = load(workspace)
+    only = {name: one for name, one in config.channels.items() if name == "websocket"}
+    http_settings = config.http.model_copy(update={"host": "127.0.0.1", "port": 0})
+    async with running(msgspec.structs.replace(config, channels=only, http=http_settings)) as app:
+        yield app.url
+
+
+def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where there is one."""
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415 - absent on Windows
+
+    return uvloop.new_event_loop
