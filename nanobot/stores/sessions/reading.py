@@ -1,0 +1,120 @@
+"""Reading what is stored: pages and search. Runs in the pool, over files and archive."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from nanobot.channel import Page
+from nanobot.messages import Line
+from nanobot.stores.sessions import archive, jsonl
+from nanobot.stores.sessions.folder import Folder
+from nanobot.stores.sessions.index import Entry
+
+EXCERPT = 160  # characters
+
+
+def page(
+    folder: Folder,
+    stem: str,
+    messages: Sequence[Line],
+    archived: int,
+    before: int | None,
+    limit: int,
+    *,
+    with_archive: bool,
+) -> Page:
+    """The `limit` messages before a position. Positions count from the session's very first message, so they stay
+    the same when messages move to the archive.
+    """
+    total = archived + len(messages)
+    end = total if before is None else max(0, min(before, total))
+    start = max(0 if with_archive else archived, end - max(0, limit))
+    found = list(messages[max(0, start - archived) : max(0, end - archived)])
+    if start < archived and start < end:
+        found = _archived(folder, stem, archived, start, min(end, archived)) + found
+    lowest = 0 if with_archive else archived
+    return Page(found, start if start > lowest else None, total)
+
+
+def search(
+    folder: Folder, files: Iterable[tuple[str, Entry]], query: str, limit: int
+) -> list[dict[str, Any]]:
+    """Messages whose text contains the query in any case, from the newest session on."""
+    wanted = query.casefold().strip()
+    hits: list[dict[str, Any]] = []
+    if not wanted:
+        return hits
+    for name, entry in files:
+        data = folder.read(name)
+        if data is None or not _may_contain(data, wanted):
+            continue
+        parsed = jsonl.parse(data)
+        offset = jsonl.archived(parsed.metadata)[1]
+        for index in range(len(parsed.messages) - 1, -1, -1):
+            line = parsed.messages[index]
+            if line["role"] not in {"user", "assistant"}:
+                continue
+            text = text_of(line)
+            position = text.casefold().find(wanted)
+            if position < 0:
+                continue
+            hits.append(
+                {
+                    "key": entry.key,
+                    "title": entry.title or entry.preview,
+                    "index": offset + index,
+                    "role": line["role"],
+                    "excerpt": excerpt(text, position),
+                    "timestamp": line.get("timestamp", ""),
+                }
+            )
+            if len(hits) >= limit:
+                return hits
+    return hits
+
+
+def text_of(line: Line) -> str:
+    content = line.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = (block.get("text") for block in content if isinstance(block, dict))
+        return "\n".join(text for text in texts if isinstance(text, str))
+    return ""
+
+
+def excerpt(text: str, position: int) -> str:
+    start = max(0, position - EXCERPT // 3)
+    piece = " ".join(text[start : start + EXCERPT].split())
+    return f"{'…' if start else ''}{piece}{'…' if start + EXCERPT < len(text) else ''}"
+
+
+def every_line(folder: Folder, stem: str, *, with_archive: bool) -> Iterator[bytes]:
+    """A session's message lines in their own bytes, without newlines, oldest first."""
+    if with_archive:
+        for number in archive.segments(folder, stem):
+            yield from archive.read(folder, stem, number)
+    for part in jsonl.scan(folder.read(f"{stem}.jsonl") or b"").parts or []:
+        if part.is_message:
+            yield part.raw
+
+
+def _archived(folder: Folder, stem: str, count: int, start: int, end: int) -> list[Line]:
+    """The archived messages from `start` to `end`, reading no more segments than needed."""
+    found: list[Line] = []
+    upper = count
+    for lines in archive.backwards(folder, stem):
+        lower = upper - len(lines)
+        found[:0] = lines[max(0, start - lower) : max(0, end - lower)]
+        upper = lower
+        if lower <= start:
+            break
+    return found
+
+
+def _may_contain(data: bytes, wanted: str) -> bool:
+    """A quick look without parsing; only a plain text is written in JSON as it is."""
+    if not wanted.isascii() or b"\\u" in data:
+        return True
+    return msgspec.json.encode(wanted)[1:-1] in data.lower()
