@@ -1,0 +1,61 @@
+"""Logging: one line per event, nothing secret."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from loguru import logger
+
+from nanobot import logs
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before = logging.getLogger().handlers[:], logging.getLogger().level
+    yield
+    logger.remove()
+    logging.getLogger().handlers[:], logging.getLogger().level = before
+
+
+def test_an_event_is_one_line_with_its_session_and_turn() -> None:
+    stream = io.StringIO()
+    logs.setup(stream=stream)
+    logger.bind(session="slack:C1", turn="01j").info("two\nlines")
+    logger.debug("not shown")
+    (line,) = stream.getvalue().splitlines()
+    assert line.endswith("INFO    [slack:C1 turn=01j] two\\nlines")
+
+
+def test_json_holds_the_same_as_an_object() -> None:
+    stream = io.StringIO()
+    logs.setup("debug", as_json=True, stream=stream)
+    logger.bind(session="slack:C1").opt(exception=RuntimeError("torn")).error("failed")
+    event = json.loads(stream.getvalue())
+    assert (event["level"], event["message"], event["session"]) == ("error", "failed", "slack:C1")
+    assert "RuntimeError: torn" in event["exception"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_secrets_never_reach_the_log(as_json: bool) -> None:
+    stream = io.StringIO()
+    logs.setup(as_json=as_json, secrets={"hunter22", 'qu"ote\\22', "", "a"}, stream=stream)
+    logger.opt(exception=RuntimeError('rejected qu"ote\\22')).error("login with {}", "hunter22")
+    logger.info("POST https://api.telegram.org/bot123456789:{}/getMe", "A" * 35)
+    logger.info("xoxb-1234567890-abcdef, GET /ws?token=abc123&x=1, Authorization: Bearer abcdefghij")
+    text = stream.getvalue()
+    assert "hunter22" not in text
+    assert "ote" not in text
+    assert not [one for one in ("AAAA", "xoxb-1234", "abc123", "abcdefghij") if one in text]
+    assert "rejected" in text
+    assert "&x=1" in text
+
+
+def test_what_libraries_log_goes_the_same_way() -> None:
+    stream = io.StringIO()
+    logs.setup(secrets={"hunter22"}, stream=stream)
+    logging.getLogger("some.library").warning("cannot reach %s", "hunter22")
+    logging.getLogger("some.library").info("chatter")
+    (line,) = stream.getvalue().splitlines()
+    assert line.endswith("some.library: cannot reach ***")
