@@ -257,3 +257,22 @@ async def test_calls_of_one_answer_are_told_apart(model: OpenAIModel, server: Op
     server.script(Reply(calls=(Call("a", "one", '{"x":1}'), Call("b", "two", "{}"))))
     events = await collect(model.stream(asks("hi")))
     assert events[:2] == [ToolCall("a", "one", '{"x":1}'), ToolCall("b", "two", "{}")]
+
+
+async def test_a_server_that_hangs_up_after_each_answer_without_saying_so_is_no_failure(
+    client: HttpClient,
+) -> None:
+    chunk = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(chunk)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"]}")
+        writer.write(head + chunk)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as hasty:
+        url = f"http://127.0.0.1:{hasty.sockets[0].getsockname()[1]}"
+        model = OpenAIModel("openai/gpt-test", Settings(base_url=url), client, context_window=1000)
+        for _ in range(10):
+            assert await collect(model.stream(asks("hi"))) == [Text("hi"), Finished("stop")]

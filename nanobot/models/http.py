@@ -108,7 +108,9 @@ class HttpClient:
         try:
             try:
                 return await session.post(url, data=_pieces(body), headers=sent, allow_redirects=False)
-            except (aiohttp.ServerDisconnectedError, ConnectionResetError):
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError):
                 # A kept connection that the server had closed: nothing was answered, so once more on a new one.
                 return await session.post(url, data=_pieces(body), headers=sent, allow_redirects=False)
         except (aiohttp.InvalidURL, ValueError) as error:
