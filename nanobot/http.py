@@ -171,6 +171,11 @@ class _Server(uvicorn.Server):
 class _Socket(WebSocketsSansIOProtocol):
     """uvicorn's fastest WebSocket, which also lets the application cut off a client that does not read."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # At debug level this logger would be given every handshake with its tokens, whatever level is configured.
+        self.conn.debug = False
+
     def handle_connect(self, event: Handshake) -> None:
         super().handle_connect(event)
         scope = getattr(self, "scope", None)

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanobot.channel import Channel, Command, Page, Receipt, SessionSummary, TurnState
+from nanobot.channel import Channel, Command, Keys, Page, Receipt, Sessions, SessionSummary, TurnState
 from nanobot.clock import Clock, SystemClock
 from nanobot.errors import Unreachable
 from nanobot.messages import Accepted, Address, Inbound, Line, Outbound, new_id
@@ -91,8 +91,9 @@ class FakePort:
         self.media = workspace / ".nanobot" / "media" / name
         self.media.mkdir(parents=True, exist_ok=True)
         self.clock: Clock = clock or SystemClock()
-        self.keys = FakeKeys()
-        self.sessions = FakeSessions()
+        self.keys: Keys = FakeKeys()
+        self.histories = FakeSessions()
+        self.sessions: Sessions = self.histories
         self.accepted: list[Inbound] = []
         self.arrivals: asyncio.Queue[Inbound] = asyncio.Queue()
         self.stopped: list[str] = []

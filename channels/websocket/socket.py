@@ -6,6 +6,7 @@ than messages can be made durable is slowed down by its own socket.
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -48,6 +49,7 @@ from .wire import (
 )
 
 AUTH_SECONDS = 10.0  # for the first frame of a client that must still say who it is
+DENIED_SECONDS = 2.0  # for a refused socket to close
 MAX_STRANGERS = 128  # connections that have not said who they are yet
 MAX_CHATS = 256  # that one connection is attached to
 UNAUTHORIZED = 4401  # close code
@@ -69,11 +71,11 @@ class Socket:
         offer = self._desk.admit(scope)
         scope["query_string"] = b""  # it may hold a token; nothing that logs a request may see it
         if offer is None:
-            await _deny(scope, send, 403, "this Host or Origin may not connect")
+            await _deny(scope, receive, send, 403, "this Host or Origin may not connect")
             return
         principal = self._desk.principal(offer)
         if not principal and offer.token and not offer.by_subprotocol:
-            await _deny(scope, send, 401, "the token is wrong")
+            await _deny(scope, receive, send, 401, "the token is wrong")
             return
         await send({"type": "websocket.accept", "subprotocol": offer.subprotocol})
         if not principal:
@@ -285,7 +287,7 @@ def _read(text: str | None) -> ClientFrame:
     return read_frame(text)
 
 
-async def _deny(scope: Scope, send: Send, status: int, reason: str) -> None:
+async def _deny(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:
     """Refuse the handshake with an HTTP status, where the server can send one."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": UNAUTHORIZED, "reason": reason})
@@ -293,6 +295,11 @@ async def _deny(scope: Scope, send: Send, status: int, reason: str) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": reason.encode()})
+    # uvicorn logs an error for an application that returns before the refused socket is closed.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DENIED_SECONDS):
+            await receive()
+            await receive()
 
 
 def _nothing() -> None:

@@ -68,9 +68,10 @@ class Turn:
         """The frames that bring a client up to date, oldest first."""
         frames: list[tuple[str, dict[str, Any]]] = []
         base: dict[str, Any] = {"turn_id": self.turn, "replay": True}
-        if self.started:
-            frames.append(("goal_status", {**base, "status": "running", "started_at": self.started_at}))
-        frames.extend(("tool_event", {**base, **fields}) for fields in self.tools.values())
+        if self.ended is None:
+            if self.started:
+                frames.append(("goal_status", {**base, "status": "running", "started_at": self.started_at}))
+            frames.extend(("tool_event", {**base, **fields}) for fields in self.tools.values())
         if self.reasoning_stream:
             text = "".join(self.reasoning)
             frames.append(("reasoning_delta", {**base, "stream_id": self.reasoning_stream, "text": text}))

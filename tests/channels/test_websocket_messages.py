@@ -214,7 +214,7 @@ async def test_history_comes_in_pages_without_paths_of_this_machine(tmp_path: Pa
             line("user", "more", "t2"),
         ]
         lines[0]["media"] = [{"path": "/secret/place/a.txt", "name": "a.txt"}]
-        gateway.port.sessions.lines["websocket:work"] = lines
+        gateway.port.histories.lines["websocket:work"] = lines
         await client.send(type="history", chat_id="work", limit=2)
         last = await client.expect("history")
         await client.send(type="history", chat_id="work", limit=2, before=last["before"])

@@ -33,7 +33,8 @@ class House:
 
     @asynccontextmanager
     async def client(self, path: str = "/ws", **options: Any) -> AsyncIterator["Client"]:
-        async with connect(f"ws://127.0.0.1:{self.server.port}{path}", max_size=None, **options) as socket:
+        options = {"max_size": None, "max_queue": None, "close_timeout": 0.5, **options}
+        async with connect(f"ws://127.0.0.1:{self.server.port}{path}", **options) as socket:
             yield Client(socket)
 
     @asynccontextmanager
@@ -104,7 +105,7 @@ class Client:
 
     async def until(self, event: str) -> list[dict[str, Any]]:
         """All frames up to the next of that kind."""
-        frames = []
+        frames: list[dict[str, Any]] = []
         while not frames or frames[-1]["event"] != event:
             frames.append(await self.read())
         return frames
