@@ -37,6 +37,7 @@ FLOORS: dict[int, set[str]] = {
         "stores",
         "textfile",
         "tools",
+        "workspace",
     },
     4: {
         "actor",

@@ -1,7 +1,7 @@
 """The configuration: `<workspace>/config.toml`, environment overrides, defaults, and errors that name the remedy."""
 
 from nanobot.config.channels import ChannelSettings
-from nanobot.config.load import Config, load, workspace_dir
+from nanobot.config.load import Config, load
 from nanobot.config.schema import (
     Agent,
     Claude,
@@ -16,6 +16,7 @@ from nanobot.config.schema import (
     Security,
     Sessions,
 )
+from nanobot.workspace import workspace_dir
 
 __all__ = [
     "Agent",

@@ -1,7 +1,6 @@
 """Reading `<workspace>/config.toml` into one Config."""
 
 import ipaddress
-import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,9 +30,7 @@ from nanobot.config.schema import (
 )
 from nanobot.errors import ConfigError
 from nanobot.manifest import FILE, read
-
-FILE_NAME = "config.toml"
-STATE_DIR = ".nanobot"
+from nanobot.workspace import CONFIG_FILE, state_dir
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -55,11 +52,11 @@ class Config(msgspec.Struct, frozen=True):
 
     @property
     def file(self) -> Path:
-        return self.workspace / FILE_NAME
+        return self.workspace / CONFIG_FILE
 
     @property
     def state_dir(self) -> Path:
-        return self.workspace / STATE_DIR
+        return state_dir(self.workspace)
 
     def enabled(self) -> list[ChannelSettings]:
         return [one for one in self.channels.values() if one.enabled]
@@ -74,15 +71,12 @@ class Config(msgspec.Struct, frozen=True):
         return frozenset(found - {""})
 
 
-def workspace_dir(option: str | None = None) -> Path:
-    """The workspace: `-w`, else NANOBOT_WORKSPACE, else ~/.nanobot."""
-    chosen = option or os.environ.get("NANOBOT_WORKSPACE") or "~/.nanobot"
-    return Path(chosen).expanduser().absolute()
+def load(workspace: Path, *, host: str | None = None, port: int | None = None) -> Config:
+    """Read and check the configuration; a missing file means defaults. ConfigError lists all that is wrong.
 
-
-def load(workspace: Path) -> Config:
-    """Read and check the configuration; a missing file means defaults. ConfigError lists all that is wrong."""
-    file = workspace / FILE_NAME
+    `host` and `port` replace the file's, as the command line's options.
+    """
+    file = workspace / CONFIG_FILE
     missing: list[Missing] = []
     tree = expand(_parse(file), (), missing)
 
@@ -99,6 +93,9 @@ def load(workspace: Path) -> Config:
     except ValidationError as error:
         raise ConfigError("\n".join(problems.of_validation(error, Settings, where))) from error
     found: list[str] = []
+    http = settings.http
+    if host is not None or port is not None:
+        http = Http(host=host or http.host, port=http.port if port is None else port)
     tables = _channels(settings.channels, workspace, where, found)
     agent, hint = providers.choose(settings, where, found)
     used = {providers.provider(name) for name in (agent.model, *agent.fallbacks)}
@@ -112,14 +109,14 @@ def load(workspace: Path) -> Config:
     for channel in tables.values():
         if channel.enabled and not any(key[:2] == ("channels", channel.name) for key in reported):
             found += channels.lacking(channel, where)
-    _check_host(settings.http, tables, where, found)
+    _check_host(http, tables, "--host" if host else where(("http", "host")), found)
     if found:
         raise ConfigError("\n".join(found))
     return Config(
         workspace=workspace,
         agent=agent,
         models=settings.models,
-        http=settings.http,
+        http=http,
         channels=tables,
         goals=settings.goals,
         delegation=settings.delegation,
@@ -185,7 +182,7 @@ def _matters(key: Key, tables: Mapping[str, ChannelSettings], used: set[str]) ->
     return key[0] != "executors"  # they say themselves what they lack, when used
 
 
-def _check_host(http: Http, tables: Mapping[str, ChannelSettings], where: Any, found: list[str]) -> None:
+def _check_host(http: Http, tables: Mapping[str, ChannelSettings], place: str, found: list[str]) -> None:
     try:
         loopback = http.host == "localhost" or ipaddress.ip_address(http.host).is_loopback
     except ValueError:
@@ -193,6 +190,6 @@ def _check_host(http: Http, tables: Mapping[str, ChannelSettings], where: Any, f
     websocket = tables.get("websocket")
     if not loopback and not (websocket and websocket.values["token"]):
         found.append(
-            f"{where(('http', 'host'))}: http.host is {http.host!r}: others could reach the gateway without a token. "
+            f"{place}: http.host is {http.host!r}: others could reach the gateway without a token. "
             'Set token = "…" under [channels.websocket], or host = "127.0.0.1".'
         )
