@@ -138,7 +138,9 @@ def turns(lines: Sequence[Line]) -> list[tuple[int, int]]:
     A turn begins with a user line (the first one perhaps with what a channel said unasked); lines that were steered
     into a running turn, and questions taken together, belong to the same one.
     """
-    starts = [0] if lines else []
+    if not lines:
+        return []
+    starts = [0]
     lead: Any = None  # the turn id that the answers of the present range carry
     asking = True  # no answer has come yet in the present range
     for index, line in enumerate(lines):
@@ -189,7 +191,7 @@ def unfinished(lines: Sequence[Line], turn: str) -> Sequence[ToolCall]:
 def _sound(line: Line, calls: Any) -> tuple[Line, dict[str, str]]:
     """The line with only its well-formed calls (a copy where some are not), and their names by id."""
     names: dict[str, str] = {}
-    bad = type(calls) is not list
+    bad = type(calls) is not list or not calls
     for call in () if bad else calls:
         try:
             call_id, function = call["id"], call["function"]

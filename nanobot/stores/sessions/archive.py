@@ -1,6 +1,5 @@
 """What left a session file: `archive/<stem>/NNNN.jsonl.gz`, oldest first, each line as it was in the file."""
 
-import gzip
 import zlib
 from collections.abc import Iterator
 
@@ -11,12 +10,14 @@ from nanobot.stores.sessions import jsonl
 from nanobot.stores.sessions.folder import Folder
 
 SUFFIX = ".jsonl.gz"
+GZIP = 31  # zlib's number for the largest window in a gzip frame
 
 
 def write(folder: Folder, stem: str, number: int, lines: list[bytes]) -> None:
     """Write a segment, durable on return; one of the same number was a failed try and is replaced."""
-    # No time in the gzip header: the same lines give the same bytes.
-    folder.replace(_name(stem, number), gzip.compress(b"".join(line + b"\n" for line in lines), 6, mtime=0))
+    pack = zlib.compressobj(wbits=GZIP)
+    data = pack.compress(b"".join(line + b"\n" for line in lines)) + pack.flush()
+    folder.replace(_name(stem, number), data)
 
 
 def segments(folder: Folder, stem: str) -> list[int]:
@@ -30,7 +31,7 @@ def read(folder: Folder, stem: str, number: int) -> list[bytes]:
     data = folder.read(_name(stem, number))
     if data is None:
         return []
-    unpack = zlib.decompressobj(wbits=31)
+    unpack = zlib.decompressobj(wbits=GZIP)
     try:
         text = unpack.decompress(data)
     except zlib.error as error:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -110,7 +109,8 @@ class DiskFolder:
         target = self.path / name
         with _named(name):
             self._make(str(target.parent))
-            fd, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=target.parent)
+            temporary = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}.tmp"
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 with os.fdopen(fd, "wb") as file:
                     file.write(data)
@@ -120,10 +120,10 @@ class DiskFolder:
                             old = target.stat()
                             os.utime(fd, ns=(old.st_atime_ns, old.st_mtime_ns))
                     os.fsync(fd)
-                Path(temporary).replace(target)
+                temporary.replace(target)
             except BaseException:
                 with suppress(OSError):
-                    Path(temporary).unlink()
+                    temporary.unlink()
                 raise
             _sync_directory(str(target.parent))
 
@@ -175,9 +175,11 @@ class DiskFolder:
     def _make(self, path: str) -> None:
         """Create a directory and what is missing above it, each with mode 0700."""
         if not os.path.isdir(path):  # noqa: PTH112
-            self._make(os.path.dirname(path))  # noqa: PTH120
+            parent = os.path.dirname(path)  # noqa: PTH120
+            self._make(parent)
             with suppress(FileExistsError):
                 os.mkdir(path, 0o700)  # noqa: PTH102
+            _sync_directory(parent)
 
 
 class MemoryFolder:

@@ -6,6 +6,7 @@ cache: it is made anew when it is missing, old or wrong.
 
 import threading
 import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,6 @@ from loguru import logger
 
 from nanobot.clock import stamp
 from nanobot.errors import StoreError
-from nanobot.messages import Line
 from nanobot.stores.sessions import jsonl
 from nanobot.stores.sessions.folder import Folder, Stat
 
@@ -66,7 +66,7 @@ class Index:
                 if not name.endswith(".jsonl"):
                     continue
                 entry = old.get(name)
-                if entry is None or entry.mtime != stat.mtime or entry.size != stat.size:
+                if entry is None or (entry.mtime, entry.size, entry.inode) != (stat.mtime, stat.size, stat.inode):
                     entry = self._fresh(name, stat, entry)
                     changes += 1
                     if entry is None:
@@ -178,8 +178,9 @@ def _last_head(data: bytes) -> tuple[dict[str, Any] | None, int]:
     while position or (count == 0 and data.startswith(b'{"_type"')):
         end = data.find(b"\n", position)
         count += 1
-        parsed = jsonl.parse(data[position : end if end >= 0 else None])
-        found = parsed.metadata or found
+        head = jsonl.value(data[position : end if end >= 0 else None])
+        if head is not None and head.get("_type") == "metadata":
+            found = head
         position = data.find(b'\n{"_type"', position) + 1
     return found, count
 
@@ -188,7 +189,8 @@ def _last_time(data: bytes) -> str:
     """The time of the last message, looked for in the last few lines."""
     pieces = data.rsplit(b"\n", 4)
     for raw in reversed(pieces if len(pieces) < 5 else pieces[1:]):
-        for line in jsonl.parse(raw).messages:
+        line = jsonl.value(raw) if raw else None
+        if line is not None and jsonl.is_message(line):
             moment = jsonl.moment(line.get("timestamp"))
             if moment is not None:
                 return stamp(moment)
@@ -201,7 +203,8 @@ def _preview(data: bytes) -> str:
     position = 0
     for _ in range(LOOK):
         end = data.find(b"\n", position)
-        for line in jsonl.parse(data[position : end if end >= 0 else None]).messages:
+        line = jsonl.value(data[position : end if end >= 0 else None])
+        if line is not None and jsonl.is_message(line):
             text = shown(line)
             if text and line["role"] == "user":
                 return text
@@ -213,7 +216,7 @@ def _preview(data: bytes) -> str:
     return answer
 
 
-def shown(line: Line) -> str:
+def shown(line: Mapping[str, Any]) -> str:
     """The begin of a message's text on one line."""
     content = line.get("content")
     if isinstance(content, list):

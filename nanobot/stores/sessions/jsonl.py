@@ -113,9 +113,9 @@ def scan(data: bytes) -> Parsed:
             if b"\0" in raw:
                 parsed.removed.append(raw)
             continue
-        value = _object(stripped)
-        if value is not None:
-            parts.append(Part(stripped if b"\0" in raw else raw, value))
+        found = value(stripped)
+        if found is not None:
+            parts.append(Part(stripped if b"\0" in raw else raw, found))
             if b"\0" in raw:
                 parsed.removed.append(raw)
             continue
@@ -157,45 +157,46 @@ def moment(value: Any) -> datetime | None:
         return None
 
 
-def _object(raw: bytes) -> dict[str, Any] | None:
+def value(raw: bytes) -> dict[str, Any] | None:
+    """The object of one line; None where it is none."""
     try:
-        value = _decoder.decode(raw)
+        found = _decoder.decode(raw)
     except (ValueError, RecursionError):
         # NaN and lone surrogates: the standard library writes them, so files have them.
         try:
-            value = _plain(json.loads(raw.decode()))
+            found = _plain(json.loads(raw.decode()))
         except (ValueError, RecursionError):
             return None
-    return value if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _salvage(raw: bytes, *, torn: bool) -> list[Part]:
     """The whole objects in a bad line: two lines run together where a newline was lost or a write was torn."""
-    found: list[Part] = []
+    saved: list[Part] = []
     text = raw.decode("utf-8", "surrogateescape")
     position = 0
     while 0 <= position < len(text):
         try:
-            value, end = json.JSONDecoder().raw_decode(text, position)
+            found, end = json.JSONDecoder().raw_decode(text, position)
         except (ValueError, RecursionError):
             break
         piece = text[position:end].encode("utf-8", "surrogateescape")
-        if not _is_line(value) or _object(piece) is None:
+        if not _is_line(found) or value(piece) is None:
             break
-        found.append(Part(piece, value))
+        saved.append(Part(piece, found))
         position = text.find("{", end)
     if torn or position < 0:
-        return found  # what follows is half a line, whose inner objects are no lines
+        return saved  # what follows is half a line, whose inner objects are no lines
     # The outermost object that reaches to the end; those inside a broken one end before its last brace.
     reached = len(text[:position].encode("utf-8", "surrogateescape"))
     for match in list(_OBJECT.finditer(raw, max(reached, 1)))[:200]:
         piece = raw[match.start() :]
-        candidate = _object(piece)
+        candidate = value(piece)
         if candidate is not None:
             if _is_line(candidate):
-                found.append(Part(piece, candidate))
+                saved.append(Part(piece, candidate))
             break
-    return found
+    return saved
 
 
 def _is_line(value: Any) -> bool:

@@ -154,6 +154,15 @@ class SessionManager:
             self._threads.shutdown(wait=True)
             self._threads = None
 
+    def restarted(self) -> "SessionManager":
+        """The same files as the next life of the process finds them: nothing of this one's memory."""
+        again = SessionManager(
+            self.directory, clock=self._clock, max_messages=self._max_messages, cache_size=self._cache_size
+        )
+        again._folder = self._folder  # noqa: SLF001 - the same class; in memory, the folder is the disk
+        again._index = Index(self._folder)  # noqa: SLF001
+        return again
+
     # For scripts and the command line
 
     @staticmethod
@@ -167,10 +176,7 @@ class SessionManager:
 
     def exists(self, key: str) -> bool:
         """Whether there is a file of this key, under its present or a former name."""
-        return any(
-            self._folder.stat(f"{stem}.jsonl") is not None
-            for stem in (self.safe_key(key), *names.former_stems(key))
-        )
+        return self._has(self.safe_key(key)) or bool(self._former(key))
 
     def save(self, session: Session, fsync: bool = True) -> None:
         """Write what is new in a session. One that this manager did not open takes the place of the file's."""
@@ -192,6 +198,7 @@ class SessionManager:
                 count += 1
             except StoreError as error:
                 logger.error("session {} was not saved: {}", session.key, error)
+        self._index.entries()
         self._index.save()
         return count
 
@@ -216,7 +223,7 @@ class SessionManager:
             ]:
                 self._folder.delete(name)
             self._index.forget(f"{stem}.jsonl")
-        return found or session is not None
+        return found or bool(session is not None and session.messages)
 
     def read_session_file(self, key: str | Path) -> dict[str, Any] | None:
         """What a session's file says, by key or path, changing nothing; None where there is none."""
@@ -326,7 +333,9 @@ class SessionManager:
     def _shrink(self) -> None:
         """Let go of what was used longest ago, but of nothing that is not saved."""
         over = len(self._cache) - self._cache_size
-        for key in list(self._cache)[: max(0, over)]:
+        if over <= 0:
+            return
+        for key in list(self._cache)[:over]:
             session = self._cache[key]
             if not self._writers[session].dirty(session):
                 del self._cache[key]

@@ -202,7 +202,7 @@ def _plain(line: Line, timestamps: bool) -> dict[str, Any]:
     """A line as a model's API has it."""
     message: dict[str, Any] = {"role": line["role"], "content": line.get("content")}
     for field in FIELDS:
-        if field in line:
+        if line.get(field):
             message[field] = line[field]
     if line["role"] == "user" and isinstance(message["content"], str):
         shown = [f"[image: {path}]" for path in _paths(line.get("media"))]
