@@ -72,9 +72,10 @@ class Deliverer:
             lane.parked = False
             self._kick(address, lane)
 
-    def waiting(self, address: Address) -> int:
+    def parked(self, address: Address) -> bool:
+        """Whether replies wait here for somebody to come."""
         lane = self._lanes.get(address)
-        return len(lane.queue) if lane else 0
+        return lane is not None and lane.parked
 
     async def sweep(self) -> None:
         """Forever: pick up rows made by the command line, and bury what is too old."""

@@ -1,0 +1,155 @@
+"""A whole gateway over the memory store, with a scripted model and a fake channel, for tests of the session floor."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from nanobot import content
+from nanobot.channel import Accepted
+from nanobot.chat_commands import ChatCommands
+from nanobot.clock import Clock, SystemClock
+from nanobot.commands import Commands
+from nanobot.compactor import SummaryCompactor
+from nanobot.delivery import Deliverer
+from nanobot.gateway import Gateway, publisher
+from nanobot.library import SessionLibrary
+from nanobot.messages import Inbound, Line, new_id
+from nanobot.model import Model
+from nanobot.pairing import PairingDesk
+from nanobot.port import ChannelPort, House
+from nanobot.prompts import Prompts
+from nanobot.security.paths import Boundary
+from nanobot.session import Actors
+from nanobot.skills import Skills
+from nanobot.store import Store
+from nanobot.stores.bus import LocalBus
+from nanobot.stores.dispatcher import LocalDispatcher
+from nanobot.stores.memory import MemoryStore, State
+from nanobot.stores.sessions import SessionManager
+from nanobot.testing import FakeChannel
+from nanobot.tool import Tool
+from nanobot.tools.toolbox import Toolbox
+from nanobot.workbench import Workbench
+
+
+class World:
+    """What survives a crash of the gateway: the store's tables and the histories; and what stands outside."""
+
+    def __init__(self, workspace: Path, model: Model, tools: Sequence[Tool] = (), **settings: Any) -> None:
+        self.workspace = workspace
+        self.model = model
+        self.tools = tools
+        self.settings = settings
+        self.state = State()
+        self.transcripts = SessionManager(workspace / ".nanobot" / "sessions")
+        self.channel = FakeChannel()
+        self.clock: Clock = SystemClock()
+
+
+class InMemory:
+    """One life of a gateway."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.channel = world.channel
+        self.store: Store = MemoryStore(world.clock, world.state)
+        # Each life reads the histories from the disk again, as a new process would.
+        self.transcripts = SessionManager(world.workspace / ".nanobot" / "sessions", clock=world.clock)
+        self.bus, self.dispatcher = LocalBus(), LocalDispatcher(world.clock)
+        skills = Skills(world.workspace, content.roots("skills", world.workspace))
+        self.bench = Workbench(
+            workspace=world.workspace,
+            inbox=self.store.inbox,
+            transcripts=self.transcripts,
+            prompts=Prompts(world.workspace, skills, content.roots("templates", world.workspace)),
+            skills=skills,
+            toolbox=Toolbox(world.tools, Boundary(world.workspace, [world.workspace / ".nanobot"])),
+            model=lambda _name: world.model,
+            max_steps=int(world.settings.get("max_steps", 20)),
+            output_limit=1_000,
+            steering=bool(world.settings.get("steering", True)),
+            attempts=3,
+        )
+        channels: dict[str, Any] = {}
+        self.deliverer = Deliverer(
+            self.store.outbox,
+            channels,
+            world.clock,
+            max_age=timedelta(hours=24),
+            unknown_send=world.settings.get("unknown_send", {}),
+        )
+        self.commands = Commands()
+        compactor = SummaryCompactor(self.bench, self.transcripts, world.clock)
+        self.actors = Actors(
+            self.bench, self.commands, compactor, world.clock, publisher(self.bus), self.deliverer.submit
+        )
+        self.desk = PairingDesk(self.store.pairings, world.clock)
+        chat = ChatCommands(
+            self.actors,
+            self.transcripts,
+            self.desk,
+            compactor,
+            self.bench.model,
+            lambda message: message.sender == "owner",
+            world.clock,
+        )
+        self.commands.add(chat.entries())
+        library = SessionLibrary(self.transcripts, self.actors)
+        self.house = House(
+            self.store,
+            self.actors,
+            self.commands,
+            self.dispatcher,
+            self.deliverer,
+            self.desk,
+            library,
+            world.clock,
+        )
+        self.gateway = Gateway(
+            channels,
+            self.store,
+            self.bench,
+            self.actors,
+            self.dispatcher,
+            self.deliverer,
+            self.bus,
+            world.clock,
+        )
+        self.port = ChannelPort(
+            "fake",
+            world.settings.get("channel", {}),
+            world.workspace,
+            world.workspace,
+            self.house,
+            self.gateway.report,
+        )
+        self.gateway.add("fake", self.channel)
+
+    async def say(self, text: str, *, chat: str = "c", **fields: Any) -> Accepted:
+        accepted = await self.port.accept(Inbound("fake", fields.pop("id", new_id()), chat, text, **fields))
+        assert accepted is not None
+        return accepted
+
+    async def answers(self, count: int) -> list[str]:
+        """The texts delivered, once there are so many."""
+        await self.channel.until(lambda channel: len(channel.delivered) >= count)
+        return [message.text for message in self.channel.delivered]
+
+    async def history(self, chat: str = "c") -> list[Line]:
+        return list((await self.transcripts.open(f"fake:{chat}")).messages)
+
+
+@asynccontextmanager
+async def life(world: World) -> AsyncIterator[InMemory]:
+    """A gateway that is stopped politely at the end of the block."""
+    gateway = InMemory(world)
+    await gateway.store.open()
+    await gateway.gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.gateway.stop()
+        await gateway.transcripts.close()
+        await gateway.store.close()

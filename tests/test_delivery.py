@@ -1,0 +1,185 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from nanobot.channel import Capabilities, Receipt
+from nanobot.clock import SystemClock
+from nanobot.delivery import Deliverer
+from nanobot.errors import RetryLater, Undeliverable
+from nanobot.messages import Address, Outbound
+from nanobot.store import Store
+from nanobot.stores.memory import MemoryStore, State
+from nanobot.testing import FakeChannel, FakeClock
+
+CHAT = Address("fake", "c")
+OTHER = Address("fake", "d")
+POSTING = Capabilities()  # what is posted twice is there twice
+
+
+@asynccontextmanager
+async def delivering(
+    store: Store, channel: FakeChannel, clock: FakeClock | SystemClock, **settings: str
+) -> AsyncIterator[Deliverer]:
+    deliverer = Deliverer(
+        store.outbox, {"fake": channel}, clock, max_age=timedelta(hours=24), unknown_send=settings
+    )
+    try:
+        yield deliverer
+    finally:
+        await deliverer.close()
+
+
+async def put(store: Store, deliverer: Deliverer | None, text: str, address: Address = CHAT) -> None:
+    delivery = await store.outbox.add(Outbound(text, 0, address, text))
+    assert delivery
+    if deliverer is not None:
+        deliverer.submit([delivery])
+
+
+def texts(channel: FakeChannel) -> list[str]:
+    return [message.text for message in channel.delivered]
+
+
+async def test_replies_of_a_chat_arrive_in_order() -> None:
+    store, channel = MemoryStore(), FakeChannel()
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        for n in range(50):
+            await put(store, deliverer, str(n))
+        await channel.until(lambda one: len(one.delivered) == 50)
+        assert texts(channel) == [str(n) for n in range(50)]
+        assert await store.outbox.undelivered() == []
+
+
+async def test_a_flood_wait_in_one_chat_delays_no_other_and_keeps_its_own_order() -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    channel.failures = [RetryLater(30)]
+    async with delivering(store, channel, clock) as deliverer:
+        await put(store, deliverer, "first")
+        await clock.wait_for_sleepers()
+        await put(store, deliverer, "second")
+        await put(store, deliverer, "elsewhere", OTHER)
+        await channel.until(lambda one: texts(one) == ["elsewhere"])
+        await clock.advance(29)
+        assert texts(channel) == ["elsewhere"]
+        await clock.advance(2)
+        await channel.until(lambda one: texts(one) == ["elsewhere", "first", "second"])
+
+
+async def test_an_undeliverable_reply_becomes_a_dead_letter_and_blocks_nothing() -> None:
+    store, channel = MemoryStore(), FakeChannel()
+    channel.failures = [Undeliverable("the bot was blocked")]
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        await put(store, deliverer, "lost")
+        await put(store, deliverer, "next")
+        await channel.until(lambda one: texts(one) == ["next"])
+        (dead,) = await store.outbox.list(["dead"])
+        assert (dead.message.text, dead.error) == ("lost", "the bot was blocked")
+
+
+async def test_a_dead_letter_can_be_sent_again() -> None:
+    store, channel = MemoryStore(), FakeChannel()
+    channel.failures = [Undeliverable("blocked")]
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        await put(store, deliverer, "lost")
+        await put(store, deliverer, "next")
+        await channel.until(lambda one: texts(one) == ["next"])
+        (dead,) = await store.outbox.list(["dead"])
+        again = await store.outbox.resend(dead.id)
+        assert again
+        deliverer.submit([again])
+        await channel.until(lambda one: texts(one) == ["next", "lost"])
+
+
+async def test_a_reply_for_nobody_waits_until_somebody_is_there() -> None:
+    store, channel = MemoryStore(), FakeChannel()
+    channel.reachable = False
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        await put(store, deliverer, "patience")
+        async with asyncio.timeout(5):
+            while not deliverer.parked(CHAT):
+                await asyncio.sleep(0)
+        channel.reachable = True
+        deliverer.reachable(CHAT)
+        await channel.until(lambda one: texts(one) == ["patience"])
+
+
+async def test_what_an_earlier_life_left_is_delivered_at_the_start() -> None:
+    state = State()
+    await put(MemoryStore(state=state), None, "left over")
+    store, channel = MemoryStore(state=state), FakeChannel()
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        await deliverer.start()
+        await channel.until(lambda one: texts(one) == ["left over"])
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_a_send_that_a_crash_cut_off_is_looked_up_where_the_platform_allows(arrived: bool) -> None:
+    state = State()
+    earlier = MemoryStore(state=state)
+    await put(earlier, None, "cut off")
+    ((row),) = await earlier.outbox.undelivered()
+    await earlier.outbox.sending(row.id)
+    store = MemoryStore(state=state)
+    channel = FakeChannel(capabilities=Capabilities(reconcile=True))
+    if arrived:
+        channel.found[row.message.id] = Receipt("ref-9")
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        await deliverer.start()
+        await put(store, deliverer, "next")
+        await channel.until(lambda one: "next" in texts(one))
+        assert texts(channel) == (["next"] if arrived else ["cut off", "next"])
+        assert await store.outbox.undelivered() == []
+
+
+@pytest.mark.parametrize(("choice", "sent"), [("resend", ["cut off", "next"]), ("dead", ["next"])])
+async def test_where_it_cannot_be_looked_up_the_configuration_decides(choice: str, sent: list[str]) -> None:
+    state = State()
+    earlier = MemoryStore(state=state)
+    await put(earlier, None, "cut off")
+    ((row),) = await earlier.outbox.undelivered()
+    await earlier.outbox.sending(row.id)
+    store, channel = MemoryStore(state=state), FakeChannel(capabilities=POSTING)
+    async with delivering(store, channel, FakeClock(auto=True), fake=choice) as deliverer:
+        await deliverer.start()
+        await put(store, deliverer, "next")
+        await channel.until(lambda one: "next" in texts(one))
+        assert texts(channel) == sent
+
+
+async def test_an_error_of_unknown_outcome_is_tried_again() -> None:
+    store, channel = MemoryStore(), FakeChannel(capabilities=POSTING)
+    channel.failures = [ConnectionResetError("cut"), RuntimeError("a bug")]
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        await put(store, deliverer, "stubborn")
+        await channel.until(lambda one: texts(one) == ["stubborn"])
+
+
+async def test_a_reply_that_nobody_took_for_a_day_is_a_dead_letter() -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel()
+    await put(store, None, "too late")
+    await clock.advance(25 * 3600)
+    async with delivering(store, channel, clock) as deliverer:
+        await deliverer.start()
+        await put(store, deliverer, "fresh")
+        await channel.until(lambda one: texts(one) == ["fresh"])
+        (dead,) = await store.outbox.list(["dead"])
+        assert dead.message.text == "too late"
+
+
+async def test_a_row_made_by_another_process_is_found_by_the_sweep_and_sent_once() -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel()
+    async with delivering(store, channel, clock) as deliverer:
+        sweep = asyncio.create_task(deliverer.sweep())
+        await clock.wait_for_sleepers()
+        await put(store, None, "from the terminal")
+        for _ in range(3):
+            await clock.advance(31)
+        await channel.until(lambda one: bool(one.delivered))
+        assert texts(channel) == ["from the terminal"]
+        sweep.cancel()
