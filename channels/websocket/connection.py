@@ -158,6 +158,8 @@ class Connection:
             self.close()
         finally:
             self._writer = None
+            if not queue:
+                self._queue = None  # most sockets are idle most of the time
 
     def _written(self, chat_id: str, seq: int, served: Served) -> None:
         if not self.acks:

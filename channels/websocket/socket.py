@@ -70,6 +70,7 @@ class Socket:
         await receive()  # websocket.connect
         offer = self._desk.admit(scope)
         scope["query_string"] = b""  # it may hold a token; nothing that logs a request may see it
+        scope["headers"] = []  # read; an idle socket need not hold them
         if offer is None:
             await _deny(scope, receive, send, 403, "this Host or Origin may not connect")
             return
@@ -88,6 +89,7 @@ class Socket:
             return
         abort = scope.get("extensions", {}).get("nanobot.abort", {}).get("abort", _nothing)
         connection = self._greet(send, abort, principal, offer)
+        del offer
         try:
             await self._listen(connection, receive)
         finally:
