@@ -1,0 +1,39 @@
+/** What a screen reader is told: that work began and that it ended, never the text as it grows. */
+import { html, signal, effect } from "./h.js";
+import { current } from "./store.js";
+
+const said = signal("");
+const STILL = 15_000; // milliseconds of silence before "Still working"
+
+/** @param {string} text */
+export function announce(text) {
+  said.value = text;
+}
+
+let chat = current.peek();
+let running = false;
+let timer = 0;
+effect(() => {
+  const now = current.value;
+  const runs = Boolean(now.running.value);
+  const same = now === chat;
+  chat = now;
+  if (runs === running && same) return;
+  const before = running && same;
+  running = runs;
+  clearInterval(timer);
+  if (runs) {
+    announce("Working");
+    timer = setInterval(() => announce(said.peek() === "Working" ? "Still working" : "Working"), STILL);
+  } else if (before) announce(now.items.size && lastStatus(now) === "stopped" ? "Stopped" : "Reply finished");
+});
+
+/** @param {import("./chat.js").Chat} of */
+function lastStatus(of) {
+  const last = [...of.items.values()].findLast((item) => item.kind === "turn");
+  return last?.status.peek();
+}
+
+export function Announcer() {
+  return html`<div class="unseen" role="status">${said.value}</div>`;
+}

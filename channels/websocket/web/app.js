@@ -1,0 +1,102 @@
+/** The page: sessions at the left, one chat at the right. */
+import { effect, html, render, signal, useEffect, useRef } from "./h.js";
+import { Announcer } from "./a11y.js";
+import { Composer } from "./composer.js";
+import { SignIn } from "./dialog.js";
+import { GoalStrip } from "./goal.js";
+import { icon } from "./icons.js";
+import { Sidebar, channelName, titleOf } from "./sidebar.js";
+import { connection, current, problem, run, sessions, toast } from "./store.js";
+import { Thread } from "./thread.js";
+
+const drawer = signal(false);
+
+function title() {
+  const row = sessions.value.find((one) => one.key === current.value.key);
+  return row ? titleOf(row) : "New chat";
+}
+
+function Header() {
+  return html`<header class="head">
+    <button type="button" class="round quiet menu" aria-label="Sessions" aria-expanded=${drawer.value} aria-controls="sessions" onClick=${() => (drawer.value = true)}>
+      ${icon("menu")}
+    </button>
+    <h1 class="head-title">${title()}</h1>
+    <div class="connection" role="status">${connection.value === "lost" && html`<span>Reconnecting…</span>`}</div>
+  </header>`;
+}
+
+function Notes() {
+  return html`<div class="notes">
+    ${problem.value &&
+    html`<div class="note" role="alert">
+      <span>${problem.value}</span><button type="button" class="quiet" aria-label="Close" onClick=${() => (problem.value = "")}>${icon("cross")}</button>
+    </div>`}
+    ${toast.value &&
+    html`<div class="note" role="status"><span>${toast.value.text}</span><button type="button" class="plain" onClick=${toast.value.undo}>Undo</button></div>`}
+  </div>`;
+}
+
+function App() {
+  const side = useRef(/** @type {HTMLElement | null} */ (null));
+  const chat = current.value;
+  const open = drawer.value;
+  useEffect(() => {
+    if (!open) return undefined;
+    const back = /** @type {HTMLElement | null} */ (document.activeElement);
+    side.current?.querySelector("button")?.focus();
+    const keys = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === "Escape") drawer.value = false;
+      if (event.key === "Tab") keepInside(side.current, event);
+    };
+    addEventListener("keydown", keys);
+    return () => {
+      removeEventListener("keydown", keys);
+      back?.focus();
+    };
+  }, [open]);
+  const where = channelName(chat.channel);
+  return html`<div class=${`app ${open ? "drawn" : ""}`}>
+      <div class="side" ref=${side}><${Sidebar} onLeave=${() => (drawer.value = false)} /></div>
+      <div class="scrim" onClick=${() => (drawer.value = false)}></div>
+      <main aria-label="Chat" inert=${open}>
+        <${Header} />
+        <${GoalStrip} chat=${chat} />
+        <div class="thread"><${Thread} key=${chat.key} chat=${chat} /></div>
+        ${chat.writable
+          ? html`<${Composer} chat=${chat} />`
+          : html`<p class="readonly">This chat is on ${where || "another channel"}; it can be read here and answered there.</p>`}
+        <${Notes} />
+      </main>
+    </div>
+    <${Announcer} /><${SignIn} />`;
+}
+
+/** @param {HTMLElement | null} box @param {KeyboardEvent} event */
+function keepInside(box, event) {
+  const stops = [...(box?.querySelectorAll("a[href], button, input") ?? [])].filter((one) => /** @type {HTMLElement} */ (one).offsetParent);
+  const first = /** @type {HTMLElement} */ (stops[0]);
+  const last = /** @type {HTMLElement} */ (stops[stops.length - 1]);
+  const edge = event.shiftKey ? first : last;
+  if (document.activeElement !== edge) return;
+  event.preventDefault();
+  (event.shiftKey ? last : first).focus();
+}
+
+document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
+  event.preventDefault(); // the address names the chat
+  document.getElementById("message")?.focus();
+});
+effect(() => {
+  document.title = title() === "New chat" ? "nanobot" : `${title()} · nanobot`;
+});
+matchMedia("(min-width: 760px)").addEventListener("change", () => (drawer.value = false));
+render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+run();
+
+// The first page of messages is drawn: what a person waits for.
+effect(() => {
+  if (current.value.state.value === "ready" && !performance.getEntriesByName("ready").length) {
+    requestAnimationFrame(() => performance.mark("ready"));
+  }
+});

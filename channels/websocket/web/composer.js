@@ -1,0 +1,161 @@
+/** Where one writes: text, files, commands; send, which is stop while something runs. */
+import { html, useEffect, useLayoutEffect, useRef, useSignal } from "./h.js";
+import { FileTiles, readFiles } from "./files.js";
+import { icon } from "./icons.js";
+import { SlashMenu, matching, textOf } from "./slash.js";
+import { commands, say, stop } from "./store.js";
+
+/** @typedef {import("./chat.js").Chat} Chat */
+
+const TALLEST = 220; // pixels
+const draftKey = (/** @type {Chat} */ chat) => `nanobot.draft:${location.hash.length > 1 ? chat.key : "new"}`;
+
+/** @param {Chat} chat */
+function readDraft(chat) {
+  try {
+    return localStorage.getItem(draftKey(chat)) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** @param {Chat} chat @param {string} text */
+function keepDraft(chat, text) {
+  try {
+    if (text) localStorage.setItem(draftKey(chat), text);
+    else localStorage.removeItem(draftKey(chat));
+  } catch {
+    // a full or forbidden storage loses the draft, not the message
+  }
+}
+
+/** @param {{chat: Chat}} props */
+export function Composer({ chat }) {
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const text = useSignal("");
+  /** @type {import("./vendor/signals-core.js").Signal<import("./files.js").Picked[]>} */
+  const files = useSignal(/** @type {any} */ ([]));
+  const refused = useSignal("");
+  const chosen = useSignal(0);
+  const closed = useSignal(false);
+  const over = useSignal(false);
+
+  useEffect(() => {
+    text.value = readDraft(chat);
+    if (matchMedia("(pointer: fine)").matches) box.current?.focus({ preventScroll: true });
+  }, [chat]);
+  useLayoutEffect(() => {
+    const area = box.current;
+    if (!area) return;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(TALLEST, area.scrollHeight)}px`;
+  }, [text.value]);
+
+  const options = closed.value ? [] : matching(text.value, commands.value);
+  const running = Boolean(chat.running.value);
+  const ready = text.value.trim() !== "" || files.value.length > 0;
+
+  const write = (/** @type {string} */ value) => {
+    text.value = value;
+    chosen.value = 0;
+    closed.value = false;
+    keepDraft(chat, value);
+  };
+  const submit = () => {
+    if (!ready) return;
+    const words = text.value.trim();
+    const sent = files.value;
+    write("");
+    files.value = [];
+    refused.value = "";
+    say(chat, words, sent);
+    box.current?.focus();
+  };
+  const take = async (/** @type {Iterable<File>} */ list) => {
+    const { picked, refused: reason } = await readFiles(list, files.value.length);
+    files.value = [...files.value, ...picked];
+    refused.value = reason;
+  };
+  const pick = (/** @type {import("./slash.js").Command} */ command) => {
+    write(textOf(command));
+    box.current?.focus();
+  };
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    // While an input method composes a word, Enter and the arrows are its own.
+    if (event.isComposing || event.keyCode === 229) return;
+    if (options.length) {
+      const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+      if (step) chosen.value = (chosen.value + step + options.length) % options.length;
+      else if (event.key === "Escape") closed.value = true;
+      else if (event.key === "Tab" && !event.shiftKey) pick(options[chosen.value]);
+      else if (event.key === "Enter" && text.value.trim().slice(1) !== options[chosen.value].name.replace(/^\//, "")) pick(options[chosen.value]);
+      else if (event.key === "Enter") submit();
+      else return;
+      event.preventDefault();
+    } else if (event.key === "Escape" && running) stop(chat);
+    else if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+      event.preventDefault();
+      submit();
+    }
+  };
+  const paste = (/** @type {ClipboardEvent} */ event) => {
+    const list = [...(event.clipboardData?.files ?? [])];
+    if (!list.length) return;
+    event.preventDefault();
+    take(list);
+  };
+  const drop = (/** @type {DragEvent} */ event) => {
+    event.preventDefault();
+    over.value = false;
+    take([...(event.dataTransfer?.files ?? [])]);
+  };
+
+  return html`<div class="composer">
+    ${options.length > 0 && html`<${SlashMenu} options=${options} chosen=${chosen.value} onPick=${pick} />`}
+    ${refused.value && html`<p class="refused" role="alert">${refused.value}</p>`}
+    <div
+      class=${`card ${over.value ? "over" : ""}`}
+      onDragOver=${(/** @type {DragEvent} */ event) => {
+        event.preventDefault();
+        over.value = true;
+      }}
+      onDragLeave=${() => (over.value = false)}
+      onDrop=${drop}
+    >
+      <${FileTiles} files=${files.value} onRemove=${(/** @type {any} */ gone) => (files.value = files.value.filter((file) => file !== gone))} />
+      <textarea
+        id="message"
+        ref=${box}
+        rows="1"
+        aria-label="Message"
+        placeholder=${running ? "Add to what runs…" : "Write a message, or / for commands"}
+        aria-autocomplete="list"
+        aria-controls=${options.length ? "commands" : undefined}
+        aria-activedescendant=${options.length ? `command-${chosen.value}` : undefined}
+        value=${text.value}
+        onInput=${(/** @type {any} */ event) => write(event.target.value)}
+        onKeyDown=${keys}
+        onPaste=${paste}
+      ></textarea>
+      <div class="tools">
+        <button type="button" class="round quiet" aria-label="Attach a file" onClick=${() => input.current?.click()}>${icon("attach")}</button>
+        <input
+          type="file"
+          multiple
+          hidden
+          ref=${input}
+          tabindex="-1"
+          aria-label="Files to send"
+          onChange=${(/** @type {any} */ event) => {
+            take([...event.target.files]).then(() => (event.target.value = ""));
+          }}
+        />
+        <span class="hint" aria-hidden="true">${running ? "Enter adds · Esc stops" : "Enter sends · Shift+Enter for a new line"}</span>
+        ${running
+          ? html`<button type="button" class="round go" aria-label="Stop" key="stop" onClick=${() => stop(chat)} disabled=${chat.stopping.value}>${icon("stop")}</button>`
+          : html`<button type="button" class="round go" aria-label="Send" key="send" onClick=${submit} disabled=${!ready}>${icon("send")}</button>`}
+      </div>
+    </div>
+  </div>`;
+}

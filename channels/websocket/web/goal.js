@@ -1,0 +1,51 @@
+/** The goal of a chat, where it has one: what it is, how it stands, how long it took. */
+import { html, useEffect, useSignal } from "./h.js";
+import { icon } from "./icons.js";
+import { oneLine } from "./links.js";
+
+/** @type {Record<string, string>} */
+const WORDS = {
+  active: "Active",
+  waiting_user: "Waiting",
+  paused: "Paused",
+  blocked: "Blocked",
+  completed: "Done",
+  cancelled: "Stopped",
+  exhausted: "Out of budget",
+};
+
+/** @param {unknown} moment seconds since the epoch, or an ISO time */
+function seconds(moment) {
+  if (typeof moment === "number") return moment;
+  return typeof moment === "string" ? Date.parse(moment) / 1000 : NaN;
+}
+
+/** @param {number} total */
+function digits(total) {
+  const whole = Math.max(0, Math.floor(total));
+  const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
+  return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
+}
+
+/** @param {{chat: import("./chat.js").Chat}} props */
+export function GoalStrip({ chat }) {
+  const goal = chat.goal.value;
+  const now = useSignal(Date.now() / 1000);
+  const active = goal?.status === "active";
+  useEffect(() => {
+    if (!active) return undefined;
+    const timer = setInterval(() => (now.value = Date.now() / 1000), 1_000);
+    return () => clearInterval(timer);
+  }, [active]);
+  if (!goal?.objective) return null;
+  const from = seconds(goal.started_at);
+  const until = seconds(goal.ended_at) || now.value;
+  const text = oneLine(goal.ui_summary || goal.objective);
+  return html`<section class="goal" role="region" aria-label="Goal">
+    <div class=${`strip ${active ? "active" : ""}`}>
+      ${icon("target")}<span class="goal-word">Goal</span><span class="objective" title=${oneLine(goal.objective)}>${text}</span>
+      <span class="badge">${WORDS[goal.status] ?? oneLine(goal.status)}</span>
+      ${from > 0 && html`<time>${digits(until - from)}</time>`}
+    </div>
+  </section>`;
+}

@@ -1,0 +1,118 @@
+/**
+ * Where the thread is scrolled: at its end while it grows, unless the reader went up; then nothing moves under them.
+ */
+import { signal } from "./h.js";
+
+const NEAR_END = 24; // pixels within which the end counts as reached
+const NEAR_START = 1_500; // pixels from the top at which older messages are fetched
+
+export class Pin {
+  /** @param {() => void} wantsOlder */
+  constructor(wantsOlder) {
+    this.wantsOlder = wantsOlder;
+    this.pinned = true;
+    /** Whether there is a way back to the end to offer. */
+    this.away = signal(false);
+    /** @type {HTMLElement | null} */
+    this.view = null;
+    this.top = 0;
+    this.full = 0;
+    /** @type {WeakMap<Element, number>} */
+    this.heights = new WeakMap();
+    this.sizes = new ResizeObserver((entries) => this.#resized(entries));
+  }
+
+  /** @param {HTMLElement} view @param {HTMLElement} content */
+  attach(view, content) {
+    this.view = view;
+    this.content = content;
+    view.addEventListener("scroll", this.#scrolled, { passive: true });
+    view.addEventListener("wheel", this.#wheel, { passive: true });
+    this.sizes.observe(view);
+    this.sizes.observe(content);
+    this.toEnd();
+  }
+
+  detach() {
+    this.sizes.disconnect();
+    this.view?.removeEventListener("scroll", this.#scrolled);
+    this.view?.removeEventListener("wheel", this.#wheel);
+  }
+
+  toEnd() {
+    this.pinned = true;
+    this.away.value = false;
+    this.#follow();
+  }
+
+  #follow() {
+    if (!this.view) return;
+    this.view.scrollTop = this.view.scrollHeight;
+    this.top = this.view.scrollTop;
+    this.full = this.view.scrollHeight;
+  }
+
+  /** How far the end is; what stands above may change without moving what is read. */
+  get fromEnd() {
+    return this.view ? this.view.scrollHeight - this.view.scrollTop : 0;
+  }
+
+  /** @param {number} fromEnd */
+  keep(fromEnd) {
+    if (!this.view) return;
+    if (this.pinned) this.#follow();
+    else {
+      this.view.scrollTop = this.view.scrollHeight - fromEnd;
+      this.top = this.view.scrollTop;
+      this.full = this.view.scrollHeight;
+    }
+  }
+
+  #wheel = (/** @type {WheelEvent} */ event) => {
+    if (event.deltaY < 0 && this.view && this.view.scrollHeight > this.view.clientHeight) this.#unpin();
+  };
+
+  #unpin() {
+    this.pinned = false;
+    this.away.value = true;
+  }
+
+  #scrolled = () => {
+    const view = this.view;
+    if (!view) return;
+    const { scrollTop, scrollHeight, clientHeight } = view;
+    const rest = scrollHeight - scrollTop - clientHeight;
+    const up = scrollTop < this.top - 1 && scrollHeight >= this.full;
+    if (up && rest > NEAR_END) this.#unpin();
+    else if (rest <= NEAR_END && scrollTop >= this.top) {
+      this.pinned = true;
+      this.away.value = false;
+    }
+    this.top = scrollTop;
+    this.full = scrollHeight;
+    if (scrollTop < NEAR_START) this.wantsOlder();
+  };
+
+  /** @param {ResizeObserverEntry[]} entries */
+  #resized(entries) {
+    const view = this.view;
+    if (!view) return;
+    let moved = 0;
+    const edge = view.getBoundingClientRect().top;
+    for (const { target } of entries) {
+      if (target === view || target === this.content) continue;
+      const height = target.getBoundingClientRect().height;
+      const before = this.heights.get(target);
+      this.heights.set(target, height);
+      // An article wholly above the view that grew late, for example by a formula, pushes what is read.
+      if (before !== undefined && target.getBoundingClientRect().top + before <= edge) moved += height - before;
+    }
+    if (this.pinned) this.#follow();
+    else if (moved) {
+      view.scrollTop += moved;
+      this.top = view.scrollTop;
+      this.full = view.scrollHeight;
+    }
+    if (view.scrollTop < NEAR_START) this.wantsOlder();
+  }
+}

@@ -1,0 +1,112 @@
+/** The thread: chunks of articles that leave the document when they are far away, at the height they had. */
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useSignal } from "./h.js";
+import { icon } from "./icons.js";
+import { Article } from "./messages.js";
+import { Pin } from "./scroll.js";
+import { load, loadOlder, say } from "./store.js";
+import { dayName, daysAgo } from "./times.js";
+
+const FAR = 1_800; // pixels from the view at which a chunk leaves
+
+/** @typedef {import("./chat.js").Chat} Chat */
+
+/** @param {{chat: Chat, chunk: import("./chat.js").Chunk, pin: Pin, last: boolean, before: string}} props */
+function ChunkView({ chat, chunk, pin, last, before }) {
+  const mounted = useSignal(true);
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const box = place.current;
+    if (!box) return undefined;
+    const observer = new IntersectionObserver(
+      ([entry]) => {
+        const busy = last || box.contains(document.activeElement) || getSelection()?.containsNode(box, true);
+        if (entry.isIntersecting) mounted.value = true;
+        else if (mounted.value && !busy) {
+          chunk.height = box.getBoundingClientRect().height;
+          mounted.value = false;
+        }
+      },
+      { root: pin.view, rootMargin: `${FAR}px 0px` },
+    );
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, [last]);
+  const shown = mounted.value || last;
+  useLayoutEffect(() => {
+    if (place.current) place.current.style.height = shown ? "" : `${chunk.height}px`;
+  }, [shown]);
+  const ids = chunk.ids.value;
+  return html`<div class="chunk" ref=${place}>
+    ${shown &&
+    ids.map((id, at) => {
+      const item = chat.items.get(id);
+      const earlier = chat.items.get(at ? ids[at - 1] : before);
+      if (!item) return null;
+      const day = !earlier ? daysAgo(item.time) > 0 : daysAgo(item.time) !== daysAgo(earlier.time);
+      return [
+        day ? html`<div class="day" key=${`day:${id}`} role="separator" aria-label=${dayName(item.time)}><span>${dayName(item.time)}</span></div>` : null,
+        html`<${Article} key=${id} chat=${chat} item=${item} pin=${pin} />`,
+      ];
+    })}
+  </div>`;
+}
+
+/** @param {{chat: Chat}} props */
+export function Thread({ chat }) {
+  const view = useRef(/** @type {HTMLElement | null} */ (null));
+  const content = useRef(/** @type {HTMLElement | null} */ (null));
+  const pin = useMemo(() => new Pin(() => loadOlder(chat)), [chat]);
+  const chunks = chat.chunks.value;
+  const first = chunks[0]?.key;
+  const fromEnd = pin.fromEnd;
+  useLayoutEffect(() => pin.keep(fromEnd), [first]);
+  useLayoutEffect(() => {
+    if (view.current && content.current) pin.attach(view.current, content.current);
+    return () => pin.detach();
+  }, [pin]);
+  // What one says oneself is always shown.
+  const ids = chunks.at(-1)?.ids.value ?? [];
+  const newest = ids.at(-1);
+  useLayoutEffect(() => {
+    const item = newest ? chat.items.get(newest) : null;
+    if (item?.kind === "user" && item.status.value === "waiting") pin.toEnd();
+  }, [newest]);
+  const state = chat.state.value;
+  return html`<div class="scroll" ref=${view} tabindex="0" role="region" aria-label="Messages">
+      <div class="column" ref=${content} role="log" aria-live="off" aria-label="Conversation">
+        ${chat.before.value !== null && html`<div class="earlier" aria-hidden="true"></div>`}
+        ${chunks.map(
+          (chunk, at) =>
+            html`<${ChunkView}
+              key=${chunk.key}
+              chat=${chat}
+              chunk=${chunk}
+              pin=${pin}
+              last=${at === chunks.length - 1}
+              before=${at ? (chunks[at - 1].ids.value.at(-1) ?? "") : ""}
+            />`,
+        )}
+        ${chat.empty && state === "ready" && html`<${Welcome} chat=${chat} />`}
+        ${state === "failed" &&
+        html`<div class="welcome" role="alert">
+          <p>This chat could not be loaded.</p>
+          <button type="button" class="plain" onClick=${() => load(chat)}>Try again</button>
+        </div>`}
+      </div>
+    </div>
+    ${pin.away.value &&
+    html`<div class="jump"><button type="button" onClick=${() => pin.toEnd()} aria-label="Jump to latest">${icon("down")}</button></div>`}`;
+}
+
+const SUGGESTIONS = ["What can you do?", "Summarise what is in my workspace", "/goal Tidy my notes and tell me what changed"];
+
+/** @param {{chat: Chat}} props */
+function Welcome({ chat }) {
+  if (!chat.writable) return html`<div class="welcome"><p>Nothing was said here yet.</p></div>`;
+  return html`<div class="welcome">
+    <h1>What shall we do?</h1>
+    <ul>
+      ${SUGGESTIONS.map((text) => html`<li><button type="button" onClick=${() => say(chat, text)}>${text}</button></li>`)}
+    </ul>
+  </div>`;
+}
