@@ -86,7 +86,8 @@ class Inbox(Protocol):
         """Take the session's lease and its next turn; None where nothing waits or another owner holds it.
 
         A turn that this store's earlier life left running comes first, with all its rows and its attempt counted.
-        Else the oldest pending row, `user` before other kinds. Counted durably before the return.
+        Else the oldest pending row, `user` before other kinds. Counted before the return, so that a kill cannot undo
+        it; a power cut may, which only runs the turn once more. A cancelled call takes nothing.
         """
         ...
 
@@ -170,7 +171,9 @@ class Outbox(Protocol):
         """Durable before the platform is called, so that a crash in between is known as an unknown outcome."""
         ...
 
-    async def delivered(self, id: int, ref: str = "") -> None: ...
+    async def delivered(self, id: int, ref: str = "") -> None:
+        """The platform has it. Safe from a kill on return, from a power cut a moment later."""
+        ...
 
     async def retry(self, id: int, at: datetime, error: str) -> None: ...
 

@@ -13,12 +13,12 @@ BUSY_MS = 5_000  # the command line may hold the database for a moment
 CHECKED_BYTES = 64 << 20  # a bigger file is only checked by `nanobot doctor`: start time counts
 
 
-def connect(path: Path, durability: str) -> sqlite3.Connection:
+def connect(path: Path) -> sqlite3.Connection:
     """The writing connection, in autocommit mode. Raises StateDamaged with the remedy."""
     try:
         prepare(path)
         check(path)
-        return writable(path, durability)
+        return writable(path)
     except (sqlite3.Error, OSError) as error:
         raise damaged(path, str(error)) from error
 
@@ -53,17 +53,20 @@ def check(path: Path) -> None:
                 raise damaged(path, verdict)
 
 
-def writable(path: Path, durability: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None)
+def writable(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         [mode] = db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             reason = f"its disk allows no write-ahead log (journal mode {mode}); use a local disk"
             raise damaged(path, reason)  # noqa: TRY301 - the connection is closed below
-        db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
+        # The writer syncs the log itself, once for many commits, and folds it; SQLite syncs before and after that.
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute("PRAGMA temp_store = MEMORY")
         migrate(db)
+        db.execute("PRAGMA busy_timeout = 0")  # the writer waits without blocking the event loop
     except BaseException:
         db.close()
         raise

@@ -37,14 +37,14 @@ class SqliteInbox:
             return taken[-1]
 
         try:
-            return await self._writer.submit(job)
+            return await self._writer.submit(job, durable=False)
         except asyncio.CancelledError:
             # The lease may be taken all the same. One that nobody knows of would block the session until a restart.
             self._writer.send(lambda db: self._give_back(db, taken))
             raise
 
     async def steer(self, claim: Claim) -> Sequence[Row]:
-        return await self._writer.submit(lambda db: self._steer(db, claim))
+        return await self._writer.submit(lambda db: self._steer(db, claim), durable=False)
 
     async def commit(
         self,
@@ -76,7 +76,7 @@ class SqliteInbox:
         return await self._writer.submit(job)
 
     async def release(self, claim: Claim, *, count: bool = False) -> None:
-        await self._writer.submit(lambda db: self._release(db, claim, count=count))
+        await self._writer.submit(lambda db: self._release(db, claim, count=count), durable=False)
 
     async def cancel(self, session: str) -> Sequence[str]:
         parameters = (self._clock.now().timestamp(), session, self._epoch)
@@ -101,25 +101,25 @@ class SqliteInbox:
         def job(db: sqlite3.Connection) -> list[str]:
             return [session for (session,) in db.execute(self._sql["waiting_sessions"], (self._epoch,))]
 
-        return await self._writer.submit(job)
+        return await self._writer.read(job)
 
     async def row(self, id: str) -> Row | None:
-        found = await self._writer.submit(lambda db: db.execute(self._sql["row"], (id,)).fetchone())
+        found = await self._writer.read(lambda db: db.execute(self._sql["row"], (id,)).fetchone())
         return codec.row(found) if found else None
 
     async def pending(self, session: str) -> Sequence[Row]:
-        found = await self._writer.submit(
-            lambda db: db.execute(self._sql["open_rows"], (session,)).fetchall()
-        )
+        found = await self._writer.read(lambda db: db.execute(self._sql["open_rows"], (session,)).fetchall())
         return [codec.row(one) for one in found]
 
     async def depth(self) -> tuple[int, float]:
-        count, oldest = await self._writer.submit(lambda db: db.execute(self._sql["depth"]).fetchone())
+        count, oldest = await self._writer.read(lambda db: db.execute(self._sql["depth"]).fetchone())
         return count, max(0.0, self._clock.now().timestamp() - oldest) if count else 0.0
 
     async def prune(self, before: datetime) -> int:
         seconds = before.timestamp()
-        return await self._writer.submit(lambda db: db.execute(self._sql["prune_inbox"], (seconds,)).rowcount)
+        return await self._writer.submit(
+            lambda db: db.execute(self._sql["prune_inbox"], (seconds,)).rowcount, durable=False
+        )
 
     # --- in the writer's thread ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ class SqliteKeys:
 
     async def get(self, key: str) -> str | None:
         sql, parameters = self._sql["get_key"], (self._owner, key)
-        found = await self._writer.submit(lambda db: db.execute(sql, parameters).fetchone())
+        found = await self._writer.read(lambda db: db.execute(sql, parameters).fetchone())
         return found[0] if found else None
 
     async def set(self, key: str, value: str) -> None:
@@ -25,4 +25,4 @@ class SqliteKeys:
 
     async def items(self, prefix: str = "") -> list[tuple[str, str]]:
         sql, parameters = self._sql["keys"], (self._owner, prefix, prefix)
-        return await self._writer.submit(lambda db: db.execute(sql, parameters).fetchall())
+        return await self._writer.read(lambda db: db.execute(sql, parameters).fetchall())

@@ -27,7 +27,7 @@ class SqliteOutbox:
             db.execute(self._sql["interrupted_sends"], (self._epoch,))
             return db.execute(self._sql["undelivered"]).fetchall()
 
-        return [codec.delivery(one) for one in await self._writer.submit(job)]
+        return [codec.delivery(one) for one in await self._writer.read(job)]
 
     async def waiting(self, address: Address) -> Sequence[Delivery]:
         return await self._read("waiting_replies", (address.channel, address.chat_id, address.thread))
@@ -46,7 +46,8 @@ class SqliteOutbox:
         await self._write("sending", (self._epoch, id))
 
     async def delivered(self, id: int, ref: str = "") -> None:
-        await self._write("delivered", (ref, ref, id))
+        # Lost in a power cut, it is sent again: that moment exists between the platform's answer and any commit.
+        await self._write("delivered", (ref, ref, id), durable=False)
 
     async def retry(self, id: int, at: datetime, error: str) -> None:
         await self._write("failed", ("pending", at.timestamp(), error, id))
@@ -83,13 +84,14 @@ class SqliteOutbox:
             db.execute(self._sql["prune_posted"], seconds)
             return db.execute(self._sql["prune_outbox"], seconds).rowcount
 
-        return await self._writer.submit(job)
+        return await self._writer.submit(job, durable=False)
 
-    async def _write(self, name: str, parameters: tuple[Any, ...]) -> int:
-        return await self._writer.submit(lambda db: db.execute(self._sql[name], parameters).rowcount)
+    async def _write(self, name: str, parameters: tuple[Any, ...], *, durable: bool = True) -> int:
+        sql = self._sql[name]
+        return await self._writer.submit(lambda db: db.execute(sql, parameters).rowcount, durable=durable)
 
     async def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Delivery]:
-        found = await self._writer.submit(lambda db: db.execute(self._sql[name], parameters).fetchall())
+        found = await self._writer.read(lambda db: db.execute(self._sql[name], parameters).fetchall())
         return [codec.delivery(one) for one in found]
 
 

@@ -39,7 +39,7 @@ class SqlitePairings:
         return await self._writer.submit(lambda db: db.execute(sql, (channel, sender)).rowcount) == 1
 
     async def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Pairing]:
-        found = await self._writer.submit(lambda db: db.execute(self._sql[name], parameters).fetchall())
+        found = await self._writer.read(lambda db: db.execute(self._sql[name], parameters).fetchall())
         return [pairing(one) for one in found]
 
 

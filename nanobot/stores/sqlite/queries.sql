@@ -19,11 +19,10 @@ ORDER BY status DESC, rank, seq
 LIMIT 1
 
 -- running_rows --
--- What an earlier life, or a release, left running in a session.
+-- What an earlier life, or a release, left running in a session; `mailbox` puts it in order.
 SELECT seq, id, message, status, accepted_at, attempts, turn
 FROM inbox
 WHERE session = ? AND ended_at IS NULL AND status = 'running'
-ORDER BY seq
 
 -- start_turn --
 -- Count the attempt of the row that leads a turn.

@@ -29,7 +29,9 @@ class SqliteStore:
         clock = clock or SystemClock()
         self.path = directory / "gateway.db"
         self.epoch = new_id()
-        self._writer = Writer(lambda: connect(self.path, durability))
+        self._writer = Writer(
+            lambda: connect(self.path), directory / "gateway.db-wal", sync=durability == "full"
+        )
         self.inbox: Inbox = SqliteInbox(self._writer, clock, self.epoch)
         self.outbox: Outbox = SqliteOutbox(self._writer, clock, self.epoch)
         self.pairings: Pairings = SqlitePairings(self._writer)
