@@ -200,6 +200,17 @@ async def test_an_unusable_address_fails_in_the_stream(client: HttpClient, url: 
     assert failure(await collect(model.stream(asks("hi")))).kind in ("invalid", "unreachable")
 
 
+async def test_a_key_that_no_header_can_hold_fails_in_the_stream_unseen(
+    server: OpenAIServer, client: HttpClient
+) -> None:
+    settings = Settings(base_url=server.url, api_key="sk-one\nsk-two")
+    model = OpenAIModel("openai/gpt-test", settings, client, context_window=1000)
+    failed = failure(await collect(model.stream(asks("hi"))))
+    assert failed.kind == "invalid"
+    assert "api_key" in failed.message
+    assert "sk-" not in failed.message
+
+
 async def test_a_model_that_never_answers_times_out(server: OpenAIServer, client: HttpClient) -> None:
     settings = Settings(base_url=server.url, timeout=0.1)
     model = OpenAIModel("openai/gpt-test", settings, client, context_window=1000)

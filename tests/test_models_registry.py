@@ -56,6 +56,12 @@ async def test_an_unknown_kind_is_answered_with_the_nearest(registry: ModelRegis
         registry.get("odd/x")
 
 
+@pytest.mark.parametrize("name", ["openrouter/vendor/model", "test/any"])
+async def test_any_model_can_be_warmed(registry: ModelRegistry, name: str) -> None:
+    await registry.warm(name)
+    assert isinstance((await collect(registry.get(name).stream(asks("hi"))))[-1], Finished)
+
+
 def test_making_models_imports_no_http_library() -> None:
     code = (
         "import sys; from pathlib import Path; from nanobot.models.registry import ModelRegistry\n"

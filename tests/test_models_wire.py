@@ -174,6 +174,14 @@ def test_the_limits_name_follows_the_server(url: str, extra: dict[str, Any], nam
     assert wire_openai.limit_name(url, extra) == name
 
 
+def test_openai_is_told_which_calls_share_a_prefix_without_the_chats_name() -> None:
+    request = ModelRequest("", [user("hi")], session="slack:C1")
+    body = b"".join(wire_openai.request_body(request, TARGET, limit="max_completion_tokens"))
+    assert len(msgspec.json.decode(body)["prompt_cache_key"]) == 32
+    assert b"C1" not in body
+    assert b"prompt_cache_key" not in b"".join(wire_openai.request_body(request, TARGET))
+
+
 # --- chat completions: streams -------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nanobot.model import Failed, ModelRequest
 from nanobot.models.failures import Target, classify, parse
-from nanobot.models.http import Decoder, HttpClient, HttpModel, ProviderSettings
+from nanobot.models.http import Decoder, HttpClient, HttpModel, ProviderSettings, secrets_of
 from nanobot.models.media import load_images
 from nanobot.models.wire_anthropic import AnthropicDecoder, credentials, request_body
 
@@ -28,7 +28,7 @@ class AnthropicModel(HttpModel):
         if not base.endswith(("/v1", "/messages")):
             base += "/v1"
         url = base if base.endswith("/messages") else f"{base}/messages"
-        target = Target(name, url, (settings.api_key,), dict(settings.extra))
+        target = Target(name, url, secrets_of(settings), dict(settings.extra))
         self.roots = roots
         super().__init__(target, settings, client, context_window=context_window)
 

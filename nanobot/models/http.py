@@ -3,10 +3,12 @@
 import asyncio
 import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from loguru import logger
 
+from nanobot import __version__
 from nanobot.clock import deadline
 from nanobot.errors import DeadlineExceeded, NanobotError
 from nanobot.model import Failed, Finished, ModelEvent, ModelRequest
@@ -114,7 +116,7 @@ class HttpClient:
                 # A kept connection that the server had closed: nothing was answered, so once more on a new one.
                 return await session.post(url, data=_pieces(body), headers=sent, allow_redirects=False)
         except (aiohttp.InvalidURL, ValueError) as error:
-            text = f"{url or 'The empty base_url'} is no address that can be called ({type(error).__name__})."
+            text = f"No request can be made of {url} ({type(error).__name__}); check base_url, api_key and headers."
             raise CallFailed(Failed("invalid", text)) from error
         except (aiohttp.ClientError, OSError) as error:
             raise CallFailed(Failed("unreachable", f"Cannot reach {url}: {_reason(error)}.")) from error
@@ -155,7 +157,8 @@ class HttpModel:
         self.headers = {
             "Accept": "text/event-stream",
             "Accept-Encoding": "identity",  # a compressor holds small chunks back
-            **self.credentials(settings.api_key),
+            "User-Agent": f"nanobot/{__version__}",
+            **self.credentials(settings.api_key.strip()),
             **settings.headers,
         }
 
@@ -192,6 +195,10 @@ class HttpModel:
         finally:
             if response is not None:
                 response.close()  # a no-op after a response that was read to its end: its connection is kept
+
+    async def warm(self) -> None:
+        """Import the HTTP library now, beside the loop, so that the first turn need not wait for it."""
+        await asyncio.to_thread(import_module, "aiohttp")
 
     async def close(self) -> None:
         """Nothing of its own: the pool belongs to the registry."""
@@ -256,6 +263,11 @@ class _Reader:
                     await self._content.readany()
         except (DeadlineExceeded, aiohttp.ClientError, OSError):
             return
+
+
+def secrets_of(settings: ProviderSettings) -> tuple[str, ...]:
+    """What must not show in any sentence: the key, and whatever else goes in headers."""
+    return tuple(value for value in (settings.api_key, *settings.headers.values()) if len(value) >= 8)
 
 
 async def _pieces(body: Sequence[bytes]) -> AsyncIterator[bytes]:

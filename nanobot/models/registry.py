@@ -39,6 +39,12 @@ class ModelRegistry:
             self._models[name] = self._make(name)
         return self._models[name]
 
+    async def warm(self, name: str) -> None:
+        """Do what the first call of a model would wait for: import its library, load its file. Never raises for it."""
+        warm = getattr(self.get(name), "warm", None)
+        if warm is not None:
+            await warm()
+
     async def close(self) -> None:
         """Close every model, then the pool."""
         models, self._models = self._models, {}

@@ -5,6 +5,7 @@ are known to do differently.
 """
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -51,6 +52,8 @@ def request_body(
     }
     if request.tools and dialect == "openai":
         body["tools"] = [tool(spec) for spec in request.tools]
+    if request.session and limit == "max_completion_tokens":  # other servers may refuse what they do not know
+        body["prompt_cache_key"] = sha256(request.session.encode()).hexdigest()[:32]
     body.update(target.extra)
     body = {
         key: value for key, value in body.items() if value is not None
