@@ -32,10 +32,7 @@ class Offer(msgspec.Struct, frozen=True):
 def read_offer(scope: Mapping[str, Any]) -> Offer:
     """Take what matters from an ASGI scope, HTTP or WebSocket."""
     headers = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
-    query = {
-        name: values[-1]
-        for name, values in parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=32).items()
-    }
+    query = _query(scope["query_string"].decode("latin-1"))
     scheme, _, bearer = headers.get(b"authorization", "").partition(" ")
     token = bearer.strip() if scheme.lower() == "bearer" else ""
     offered: Sequence[str] = scope.get("subprotocols", ())
@@ -110,6 +107,13 @@ def host_name(host: str) -> str:
     plain = parts.netloc == host and not parts.username and not parts.path and "@" not in host
     safe = all(letter.isalnum() or letter in ".-_:" for letter in name) and name.isascii()
     return name if plain and safe else ""
+
+
+def _query(text: str) -> dict[str, str]:
+    try:
+        return {name: values[-1] for name, values in parse_qs(text, max_num_fields=32).items()}
+    except ValueError:  # more fields than anybody needs
+        return {}
 
 
 def _port(host: str) -> int | None:

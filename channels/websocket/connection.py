@@ -51,7 +51,6 @@ class Connection:
         "closed",
         "default",
         "principal",
-        "watching",
     )
 
     def __init__(
@@ -67,7 +66,6 @@ class Connection:
         self.default = ""  # the chat of plain text
         self.chats: set[str] = set()
         self.acks = False  # it has sent an ack, so its replies count once acked
-        self.watching = False
         self.closed = False
         self._send = send
         self._abort = abort

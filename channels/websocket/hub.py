@@ -20,6 +20,7 @@ class Hub:
         self.channel = channel
         self.epoch = epoch
         self.connections: set[Connection] = set()
+        self._watching: set[Connection] = set()  # told of every session its principal may see
         self._chats: OrderedDict[str, Chat] = OrderedDict()
         self._floor = -1  # no chat's numbers may fall below those of a forgotten one
         self._ring_bytes = 0
@@ -46,11 +47,29 @@ class Hub:
     def leave(self, connection: Connection) -> None:
         """A connection takes nothing more: nobody may count on it."""
         self.connections.discard(connection)
+        self._watching.discard(connection)
         for chat_id in connection.chats:
             chat = self._chats.get(chat_id)
             if chat is not None:
                 chat.connections.discard(connection)
         connection.chats.clear()
+
+    def watch(self, connection: Connection, *, on: bool) -> None:
+        """Tell a connection of all sessions it may see; a user's are all chats it attaches to anyhow."""
+        if on and connection.principal == OWNER:
+            self._watching.add(connection)
+        else:
+            self._watching.discard(connection)
+
+    def drop(self, chat_id: str) -> None:
+        """The chat was deleted: nobody is attached to it any more, and nothing of it can be replayed."""
+        chat = self._chats.pop(chat_id, None)
+        if chat is None:
+            return
+        for connection in chat.connections:
+            connection.chats.discard(chat_id)
+        chat.connections.clear()
+        self._retire(chat)
 
     def show(self, event: Event) -> None:
         """Pass a turn's event to its chat."""
@@ -67,10 +86,9 @@ class Hub:
             fields["chat_id"] = event.address.chat_id
             chat = self._chats.get(event.address.chat_id)
         attached = chat.connections if chat is not None else set()
-        watching = {one for one in self.connections if one.watching and one.principal == OWNER}
-        if attached or watching:
+        if attached or self._watching:
             text = encode("session_updated", fields)
-            for connection in attached | watching:
+            for connection in attached | self._watching:
                 connection.push(text)
 
     def _grew(self, size: int) -> None:
@@ -86,6 +104,8 @@ class Hub:
         """Drop the longest unused chats that nobody is attached to."""
         idle = [chat_id for chat_id, chat in self._chats.items() if not chat.connections]
         for chat_id in idle[: max(0, len(idle) - MAX_IDLE_CHATS)]:
-            chat = self._chats.pop(chat_id)
-            self._floor = max(self._floor, chat.seq)
-            self._ring_bytes -= chat.ring.clear(chat.seq)
+            self._retire(self._chats.pop(chat_id))
+
+    def _retire(self, chat: Chat) -> None:
+        self._floor = max(self._floor, chat.seq)
+        self._ring_bytes -= chat.ring.clear(chat.seq)

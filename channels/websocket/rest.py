@@ -133,6 +133,7 @@ class Rest:
         channel, _, chat_id = key.partition(":")
         if channel == self._desk.port.name:
             await self._desk.owners.forget(chat_id)
+            self._desk.hub.drop(chat_id)
         return reply({"key": key, "deleted": True})
 
     async def search(self, request: Request, principal: str) -> Response:

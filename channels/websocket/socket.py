@@ -116,8 +116,8 @@ class Socket:
         client_id = offer.query.get("client_id", "")[:128] or f"anon-{uuid4().hex[:12]}"
         connection = Connection(send, abort, self._desk.hub.leave, principal, client_id)
         connection.default = new_id()
-        connection.watching = bool(offer.origin)  # a page shows the list of all sessions
         self._desk.hub.connections.add(connection)
+        self._desk.hub.watch(connection, on=bool(offer.origin))  # a page shows the list of all sessions
         ready = {
             "chat_id": connection.default,
             "client_id": client_id,
@@ -171,7 +171,7 @@ class Socket:
             case Detach():
                 self._detach(connection, frame.chat_id)
             case Watch():
-                connection.watching = frame.on
+                self._desk.hub.watch(connection, on=frame.on)
             case Auth():
                 raise BadFrame("bad_frame", "auth: this connection is let in already")
 

@@ -141,6 +141,27 @@ async def test_an_upload_is_sniffed_and_served_so_that_it_cannot_run(
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
+async def test_a_deleted_chat_leaves_nothing_to_whoever_opens_it_next(tmp_path: Path) -> None:
+    async with (
+        house(tmp_path, **TOKENS) as gateway,
+        gateway.client("/?token=a-secret") as alice,
+        gateway.client("/?token=b-secret") as bob,
+    ):
+        await alice.send(type="message", chat_id="diary", content="dear diary")
+        await alice.expect("accepted")
+        epoch = alice.frames[0]["epoch"]
+        gateway.port.histories.lines["websocket:diary"] = [line("user", "dear diary")]
+        await call(gateway, "DELETE", "/api/sessions/websocket:diary", "a-secret")
+        await bob.send(type="attach", chat_id="diary", epoch=epoch, after=0)
+        attached = await bob.expect("attached")
+        await bob.send(type="message", chat_id="diary", content="mine now")
+        await bob.expect("accepted")
+        heard = [*await bob.nothing_more(), *await alice.nothing_more()]
+
+    assert attached["snapshot"] is True
+    assert heard == []
+
+
 async def test_files_belong_to_who_sent_them(tmp_path: Path) -> None:
     async with house(tmp_path, **TOKENS) as gateway:
         _, stored, _ = await call(gateway, "POST", "/api/media?name=a.png", "a-secret", data=PNG)
