@@ -1,0 +1,116 @@
+"""Session files without a gateway: save a turn durably, load a long session, list many."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from bench.floor import past
+from bench.gateway import fresh
+
+Figures = dict[str, float | str]
+
+LONG = 2_000  # messages
+LISTED = 5_000  # sessions
+
+
+def ours(folder: Path, *, quick: bool) -> Figures:
+    """`SessionManager` as scripts use it."""
+    from nanobot.stores.sessions import SessionManager
+
+    listed = LISTED // 5 if quick else LISTED
+    manager = SessionManager(fresh(folder) / "save", max_messages=10 * LONG)
+    session = manager.get_or_create("bench:save")
+    for message in past(LONG):
+        session.add_message(message["role"], message["content"])
+    manager.save(session)
+
+    def save() -> None:
+        session.add_message("user", "x" * 270)
+        session.add_message("assistant", "y" * 270)
+        manager.save(session, fsync=True)
+
+    saved = _timed(save, 100)
+    manager = SessionManager(folder / "load")
+    session = manager.get_or_create("bench:load")
+    for message in past(LONG):
+        session.add_message(message["role"], message["content"])
+    manager.save(session)
+
+    def load_long() -> None:
+        found = SessionManager(folder / "load").get_or_create("bench:load")
+        assert len(found.messages) == LONG
+
+    many = SessionManager(folder / "list")
+    for number in range(listed):
+        one = many.get_or_create(f"bench:{number}")
+        one.add_message("user", f"question {number}")
+        one.add_message("assistant", "answer")
+        many.save(one, fsync=False)
+        many.invalidate(one.key)
+    many.list_sessions()
+    many.flush_all()
+
+    def list_all() -> None:
+        assert len(many.list_sessions()) == listed
+
+    def list_cold() -> None:
+        assert len(SessionManager(folder / "list").list_sessions()) == listed
+
+    scale = LISTED / listed
+    return {
+        "micro.save_ms": saved,
+        "micro.load_ms": _timed(load_long, 15),
+        "micro.list_ms": _timed(list_all, 7) * scale,
+        "micro.list_new_process_ms": _timed(list_cold, 5) * scale,
+    }
+
+
+def floor(folder: Path, *, quick: bool) -> Figures:
+    """Plain files: append two lines and sync, parse the lines of one, read the head of many."""
+    listed = LISTED // 5 if quick else LISTED
+    fresh(folder)
+    path = folder / "long.jsonl"
+    path.write_text("".join(json.dumps(message) + "\n" for message in past(LONG)))
+    with path.open("ab") as file:
+
+        def save() -> None:
+            turn = ({"role": "user", "content": "x" * 270}, {"role": "assistant", "content": "y" * 270})
+            file.write("".join(json.dumps(line) + "\n" for line in turn).encode())
+            file.flush()
+            os.fdatasync(file.fileno())
+
+        saved = _timed(save, 100)
+    path.write_text("".join(json.dumps(message) + "\n" for message in past(LONG)))
+
+    def load() -> None:
+        with path.open("rb") as file:
+            assert len([json.loads(line) for line in file]) == LONG
+
+    heads = folder / "list"
+    heads.mkdir()
+    for number in range(listed):
+        (heads / f"{number}.jsonl").write_text(f'{{"key":"bench:{number}"}}\n{{"role":"user"}}\n')
+
+    def list_all() -> None:
+        for entry in os.scandir(heads):
+            with open(entry.path, "rb") as file:
+                json.loads(file.readline())
+
+    return {
+        "micro.save_ms": saved,
+        "micro.load_ms": _timed(load, 15),
+        "micro.list_ms": _timed(list_all, 5) * LISTED / listed,
+    }
+
+
+def _timed(work: Callable[[], None], times: int) -> float:
+    """The median of so many runs, in ms."""
+    taken: list[float] = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return median(taken) * 1e3
