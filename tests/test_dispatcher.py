@@ -207,6 +207,44 @@ async def test_a_drain_ends_in_time_whatever_runs() -> None:
     assert gate.inside == set()
 
 
+async def test_a_session_woken_while_its_handler_was_cancelled_runs_again() -> None:
+    begun: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
+
+    async def handler(session: str) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.put_nowait(task)
+        await asyncio.Event().wait()
+
+    async with serving(dispatcher := LocalDispatcher(), handler):
+        dispatcher.wake("a")
+        first = await begun.get()
+        first.cancel()
+        dispatcher.wake("a")
+        assert await begun.get() is not first
+
+
+async def test_a_failure_during_a_drain_is_not_tried_again() -> None:
+    begun, go = asyncio.Semaphore(0), asyncio.Event()
+    runs: list[str] = []
+
+    async def handler(session: str) -> None:
+        runs.append(session)
+        begun.release()
+        await go.wait()
+        raise ValueError(session)
+
+    async with heard(), serving(dispatcher := LocalDispatcher(), handler):
+        dispatcher.wake("a")
+        await begun.acquire()
+        drain = asyncio.create_task(dispatcher.drain(5))
+        await asyncio.sleep(0)
+        go.set()
+        await drain
+        assert dispatcher.running == 0
+    assert runs == ["a"]
+
+
 async def test_a_drain_does_not_wait_for_the_pause_after_a_failure() -> None:
     clock = GivenClock()
 

@@ -1,6 +1,7 @@
 """LocalBus: live frames inside one process."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from loguru import logger
@@ -24,7 +25,7 @@ class LocalBus:
 
     def subscribe(self, topic: str, callback: Callback) -> Callable[[], None]:
         """Returns what ends the subscription; calling that twice is harmless."""
-        entry: Callback = lambda frame: callback(frame)  # noqa: E731, PLW0108 - an identity of its own per subscription
+        entry = partial(callback)  # an identity of its own, so that one callback can subscribe twice
         self._topics[topic] = (*self._topics.get(topic, ()), entry)
 
         def leave() -> None:
