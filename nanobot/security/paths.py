@@ -71,7 +71,10 @@ class Boundary:
                 f"{path}: home directories are outside the workspace", "use a path relative to the workspace"
             )
         written = os.path.normpath(os.path.join(self.root, path))
-        real = os.path.realpath(os.path.join(self.root, path))
+        try:
+            real = os.path.realpath(os.path.join(self.root, path))
+        except (OSError, ValueError) as error:  # a link went away while it was read, or no possible file name
+            raise ToolError(f"{path!r} cannot be resolved: {error}") from error
         if real != str(self.root) and not real.startswith(os.path.join(self.root, "")):
             raise Refused(
                 f"{path} is outside the workspace {self.root}", "use a path relative to the workspace"
@@ -149,7 +152,7 @@ class Boundary:
             raise ToolError(f"{path} grew beyond the {limit:,} bytes allowed while it was read")
         return data
 
-    def write(self, path: str, data: bytes) -> bool:
+    def write(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         """Replace or create a file in one step, durable on return; True where it is new. Parents are created."""
         parts = self.locate(path, writing=True)
         shown = "/".join(parts) or "."
@@ -158,7 +161,7 @@ class Boundary:
         mode = self._mode(parts)
         try:
             with self.directory(parts[:-1], create=True) as parent:
-                _replace(parent, parts[-1], data, 0o644 if mode is None else mode)
+                _replace(parent, parts[-1], data, 0o644 if mode is None else mode, durable=durable)
         except OSError as error:
             raise ToolError(f"{shown}: {error.strerror}") from error
         return mode is None
@@ -263,7 +266,7 @@ def _reason(error: OSError, shown: str, parent: int, name: str) -> ToolError:
     return ToolError(f"{shown}: {error.strerror}")
 
 
-def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
+def _replace(parent: int, name: str, data: bytes, mode: int, *, durable: bool) -> None:
     temporary = f".{name[:80]}.{os.urandom(6).hex()}.tmp"
     opened = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
@@ -273,9 +276,11 @@ def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
             stream.write(data)
             stream.flush()
             os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-        os.fsync(parent)
+        if durable:
+            os.fsync(parent)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=parent)

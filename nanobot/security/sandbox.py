@@ -74,16 +74,16 @@ def probe() -> str:
 
 def usable() -> bool:
     """Like `probe`, with a good answer remembered; a bad one is asked again, so installing bubblewrap is enough."""
-    return bool(_good) or not _remember(probe())
+    found = _found()
+    if found in _worked:
+        return True
+    if probe():
+        return False
+    _worked.add(found)
+    return True
 
 
-_good: list[bool] = []
-
-
-def _remember(problem: str) -> str:
-    if not problem:
-        _good.append(True)
-    return problem
+_worked: set[tuple[str, tuple[int, ...]]] = set()
 
 
 def _tried() -> str:

@@ -47,7 +47,7 @@ def alive(identity: Identity) -> bool:
 
 
 def members(root: Identity, marker: str = "") -> list[Seen]:
-    """The root and all that came of it, parents first; `marker` is the value of NANOBOT_RUN given to the root."""
+    """The root and all that came of it; `marker` is the value of NANOBOT_RUN given to the root."""
     table = {seen.identity.pid: seen for seen in _table()}
     sought = f"{MARKER}={marker}".encode() if marker else b""
     found: dict[int, Seen] = {}
@@ -60,47 +60,48 @@ def members(root: Identity, marker: str = "") -> list[Seen]:
         children = {p: s for p, s in table.items() if s.parent in found and p not in found}
         found.update(children)
         grown = bool(children)
-    return sorted(found.values(), key=lambda seen: (seen.identity.started, seen.identity.pid))
+    return list(found.values())
 
 
-async def kill_tree(root: Identity, marker: str = "") -> int:
-    """SIGKILL to the whole tree until nothing of it runs; returns how many processes were killed.
+async def kill_tree(root: Identity, marker: str = "") -> None:
+    """SIGKILL to the whole tree, until nothing of it runs.
 
     Orphans that became this process's own children are reaped; the root itself is left to whoever waits for it.
     """
-    killed: set[Identity] = set()
+    known: set[Identity] = set()
     for _ in range(_ROUNDS):
-        living = False
-        for seen in members(root, marker):
-            if seen.state in "ZX":
-                if seen.parent == os.getpid() and seen.identity != root:
-                    with suppress(ChildProcessError):
-                        os.waitpid(seen.identity.pid, os.WNOHANG)  # noqa: ASYNC222 - does not wait
-                continue
-            living = True
-            if _kill(seen.identity):
-                killed.add(seen.identity)
-        if not living:
-            break
+        known.update(seen.identity for seen in members(root, marker))
+        there = [seen for pid in known if (seen := _look(pid.pid)) and seen.identity in known]
+        running = [seen for seen in there if seen.state not in "ZX"]
+        ours = [s for s in there if s.state == "Z" and s.parent == os.getpid() and s.identity != root]
+        for seen in sorted(running, key=_age):
+            _kill(seen.identity)
+        for seen in ours:
+            with suppress(ChildProcessError):
+                os.waitpid(seen.identity.pid, os.WNOHANG)  # noqa: ASYNC222 - does not wait
+        if not running and not ours:
+            return
         await asyncio.sleep(0.01)
-    return len(killed)
 
 
-def _kill(identity: Identity) -> bool:
+def _age(seen: Seen) -> tuple[int, int]:
+    """Parents before their children, so that none is left to react to a child's death."""
+    return seen.identity.started, seen.identity.pid
+
+
+def _kill(identity: Identity) -> None:
     """By descriptor, so that a process which took over the id meanwhile is not hit."""
     try:
         descriptor = os.pidfd_open(identity.pid)
     except ProcessLookupError:
-        return False
+        return
     try:
-        if identify(identity.pid) != identity:
-            return False
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        if identify(identity.pid) == identity:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        return False
+        return
     finally:
         os.close(descriptor)
-    return True
 
 
 def _table() -> Iterator[Seen]:

@@ -1,25 +1,17 @@
-"""find_files and grep, both in a child process.
+"""find_files and grep; the searching itself is in `scan`, in a child process."""
 
-A regular expression can neither be bounded nor stopped inside our own: it would hold the interpreter, and every chat
-with it.
-"""
-
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from nanobot.errors import BadArguments, ToolError
-from nanobot.security import environment, process
+from nanobot.errors import BadArguments, Refused, ToolError
 from nanobot.security.paths import Boundary
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
+from nanobot.tools.worker import TooLong, ask
 
 SECONDS = 20.0
-_LIMITS = process.Limits(memory_mb=1024)
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from nanobot.tools.scan import main; main()"
 
 
 class Find(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,31 +52,19 @@ def search_tools(boundary: Boundary) -> Sequence[FunctionTool[Any]]:
 
 
 async def _scan(what: str, boundary: Boundary, arguments: Find | Grep) -> ToolResult:
-    request = {
-        "what": what,
-        "root": str(boundary.root),
-        "hidden": [str(place) for place in boundary.hidden],
-        **msgspec.to_builtins(arguments),
-    }
-    package = Path(__file__).parents[2]
-    done = await process.run(
-        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, str(package)],
-        cwd=boundary.root,
-        environment=environment.scrubbed(boundary.root),
-        timeout=SECONDS,
-        stdin=msgspec.json.encode(request),
-        limits=_LIMITS,
-    )
-    if done.timed_out:
-        raise ToolError(
-            f"the search took more than {SECONDS:g} s", "narrow the path, or simplify the expression"
-        )
+    places = {"root": str(boundary.root), "hidden": [str(place) for place in boundary.hidden]}
     try:
-        answer = msgspec.json.decode(done.output, type=dict[str, str])
-    except msgspec.DecodeError as error:
-        raise ToolError(f"the search failed: {done.output[-300:]}") from error
+        answer = await ask(
+            "nanobot.tools.scan", {"what": what, **places, **msgspec.to_builtins(arguments)}, SECONDS
+        )
+    except TooLong as error:
+        raise TooLong(
+            f"the search took more than {SECONDS:g} s", "narrow the path or simplify the pattern"
+        ) from error
     if "bad" in answer:
         raise BadArguments(answer["bad"])
+    if "refused" in answer:
+        raise Refused(answer["refused"])
     if "error" in answer:
         raise ToolError(answer["error"])
     return ToolResult(answer["text"])

@@ -25,7 +25,7 @@ def spill(boundary: Boundary, session: str, call: str, text: str) -> str:
         return text
     path = f"{FOLDER}/{safe_name(session)}/{safe_name(call)}.txt"
     try:
-        boundary.write(path, text.encode())
+        boundary.write(path, text.encode(), durable=False)
         prune(boundary)
         note = f"the whole result is in {path}: read_file with offset and limit, or grep"
     except ToolError as error:

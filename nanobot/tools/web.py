@@ -1,6 +1,5 @@
 """The web_fetch tool: a public page as text."""
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -9,13 +8,14 @@ from msgspec import Meta
 from nanobot.security.levels import SecuritySettings, rules
 from nanobot.security.network import Guard, Lookup, system_lookup
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
-from nanobot.tools.readable import readable
+from nanobot.tools.worker import ask
 
 if TYPE_CHECKING:
     from nanobot.tools.fetch import Fetched
 
 CHARACTERS = 15_000
 MOST_CHARACTERS = 200_000
+READ_SECONDS = 10.0  # for making HTML readable
 _TEXT = ("text/", "application/json", "application/xml", "application/javascript", "application/x-yaml")
 
 
@@ -38,27 +38,29 @@ def web_tool(settings: SecuritySettings, lookup: Lookup = system_lookup) -> Func
 
         context.say(f"fetching {arguments.url[:200]}")
         page = await fetch(arguments.url, guard)
-        title, text = await asyncio.to_thread(shown, page)
-        length = len(text)
+        title, text, length = await shown(page, arguments.max_chars)
         head = [f"{page.url} · {page.status} · {page.type}", *([f"Title: {title}"] if title else [])]
         if page.cut or length > arguments.max_chars:
             head.append(f"[the first {min(length, arguments.max_chars):,} characters; the page has more]")
-        body = text[: arguments.max_chars]
-        return ToolResult("\n".join([*head, "", body or "(no text)"]), error=page.status >= 400)
+        return ToolResult("\n".join([*head, "", text or "(no text)"]), error=page.status >= 400)
 
     return web_fetch
 
 
-def shown(page: "Fetched") -> tuple[str, str]:
-    """Title and text of what came; of what is no text, only its kind and size."""
+async def shown(page: "Fetched", limit: int) -> tuple[str, str, int]:
+    """Title, text up to the limit, and the length of the whole text; of what is no text, only its kind and size."""
     if b"\0" in page.body[:8_192] or not (
         page.type.startswith(_TEXT) or page.type.endswith(("+json", "+xml"))
     ):
-        return "", f"({page.type or 'unknown type'}, {len(page.body):,} bytes, not shown: it is no text)"
+        text = f"({page.type or 'unknown type'}, {len(page.body):,} bytes, not shown: it is no text)"
+        return "", text, len(text)
     try:
         text = page.body.decode(page.charset or "utf-8", "replace")
     except LookupError:
         text = page.body.decode("utf-8", "replace")
     if page.type in ("text/html", "application/xhtml+xml"):
-        return readable(text, page.url)
-    return "", text
+        answer = await ask(
+            "nanobot.tools.readable", {"html": text, "base": page.url, "limit": limit}, READ_SECONDS
+        )
+        return answer["title"], answer["text"], answer["length"]
+    return "", text[:limit], len(text)
