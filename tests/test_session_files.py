@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nanobot.messages import Line
 from nanobot.stores.sessions import Session, SessionManager, jsonl
-from nanobot.stores.sessions.manager import repair_file
+from nanobot.stores.sessions.repair import repair_file
 from nanobot.testing import FakeClock
 
 SAMPLES = Path(__file__).parent / "samples" / "sessions"

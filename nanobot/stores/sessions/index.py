@@ -66,7 +66,11 @@ class Index:
                 if not name.endswith(".jsonl"):
                     continue
                 entry = old.get(name)
-                if entry is None or (entry.mtime, entry.size, entry.inode) != (stat.mtime, stat.size, stat.inode):
+                if entry is None or (entry.mtime, entry.size, entry.inode) != (
+                    stat.mtime,
+                    stat.size,
+                    stat.inode,
+                ):
                     entry = self._fresh(name, stat, entry)
                     changes += 1
                     if entry is None:

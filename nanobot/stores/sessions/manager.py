@@ -159,8 +159,8 @@ class SessionManager:
         again = SessionManager(
             self.directory, clock=self._clock, max_messages=self._max_messages, cache_size=self._cache_size
         )
-        again._folder = self._folder  # noqa: SLF001 - the same class; in memory, the folder is the disk
-        again._index = Index(self._folder)  # noqa: SLF001
+        again._folder = self._folder  # without a directory, it is what stands for the disk
+        again._index = Index(self._folder)
         return again
 
     # For scripts and the command line
@@ -374,15 +374,6 @@ class SessionManager:
             for former in self._former(key)[:1]:
                 self._folder.move(f"{former}.jsonl", f"{stem}.jsonl")
         return stem
-
-
-def repair_file(path: Path, clock: Clock | None = None) -> Report | None:
-    """Mend a session file where it lies; None where there is none."""
-    data = DiskFolder(path.parent).read(path.name)
-    stem = names.stem_of(path)
-    if data is None:
-        return None
-    return repair.mend(DiskFolder(path.parent), stem, data, clock or SystemClock())[1]
 
 
 def _merge(metadata: dict[str, Any], changes: Mapping[str, Any]) -> None:
