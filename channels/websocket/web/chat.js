@@ -138,7 +138,7 @@ export class Chat {
     for (const chunk of this.chunks.value) {
       const ids = order.slice(at, at + chunk.ids.value.length);
       if (!ids.length) break;
-      if (ids.some((id, i) => id !== chunk.ids.value[i])) chunk.ids.value = ids;
+      if (ids.length !== chunk.ids.value.length || ids.some((id, i) => id !== chunk.ids.value[i])) chunk.ids.value = ids;
       kept.push(chunk);
       at += ids.length;
     }
