@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nanobot.errors import StoreError
 from nanobot.messages import Line
 from nanobot.stores.sessions import SessionManager, jsonl
 from tests.session_support import KEY, archive_of, file_of, grow, run_child, texts, turn
@@ -93,6 +94,21 @@ class TestArchive:
         assert (again.messages, again.metadata) == (turn(2), {"title": "T"})
         page = await sessions.page(KEY)
         assert texts(page.messages) == texts([*turn(0), *turn(1), *turn(2)])
+
+    async def test_an_archive_that_cannot_be_written_costs_no_message(self, sessions: SessionManager) -> None:
+        assert sessions.directory is not None
+        sessions.directory.mkdir()
+        (sessions.directory / "archive").write_bytes(b"in the way")
+        await grow(sessions, 15)
+        with pytest.raises(StoreError, match="archive"):
+            await sessions.clear(KEY)
+        session = await sessions.open(KEY)
+        assert session.messages == [line for number in range(15) for line in turn(number)]
+        (sessions.directory / "archive").unlink()
+        await grow(sessions, 15, 15)
+        assert len(session.messages) <= 25
+        rows = [row for segment in archive_of(sessions) for row in segment]
+        assert len(rows) + len(session.messages) == 60
 
     @pytest.mark.parametrize("moment", ["archived", "compacted"])
     def test_a_kill_between_archive_and_file_loses_and_doubles_nothing(

@@ -34,6 +34,7 @@ class SessionWriter:
         self._metadata = b""  # as the file has it
         self._metadata_bytes = 0
         self._synced = True
+        self._not_before = 0  # lines: compaction failed lately
         self._closed = False
         self._lock = threading.Lock()  # one writer at a time, be it the loop's thread or one of the pool
         self._waiting: list[Waiter] = []
@@ -63,7 +64,10 @@ class SessionWriter:
         """Write what is new, now, in this thread; compacts where the file has grown too long."""
         self.write(session, sync=sync)
         if not self.busy and (drop := self.excess(session)) is not None:
-            self._forget(session, self.compact(session, drop))
+            try:
+                self._forget(session, self.compact(session, drop))
+            except StoreError as error:
+                self._put_off(error)
 
     def write(self, session: Session, *, sync: bool) -> None:
         """Append what the file has not, or write it anew where the session let go of lines."""
@@ -90,6 +94,8 @@ class SessionWriter:
         """How many of the oldest messages compaction should move away; None where the file is short enough."""
         if self._lines <= SLACK * self._cap and self._metadata_bytes <= METADATA_BYTES:
             return None
+        if self._lines < self._not_before:
+            return None
         drop = 0
         if session.saved > self._cap:
             for start, end in history.turns(session.messages)[:-1]:
@@ -111,9 +117,7 @@ class SessionWriter:
                 return 0
             parts = jsonl.scan(self._folder.read(self.name) or b"").parts or []
             if sum(part.is_message for part in parts) != session.saved:
-                logger.warning("session file {} was changed outside; not compacted", self.name)
-                self._lines = 0
-                return 0
+                raise StoreError(f"session file {self.name}: it was changed outside")
             archived = _after(session, drop)
             text, moved = repair.compacted(repair.head_of(session, drop, archived), parts, drop)
             if moved:
@@ -132,7 +136,7 @@ class SessionWriter:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         self.busy = True
-        self._compact(session, session.saved, [((), done)], loop, pool)
+        self._compact(session, session.saved, [((), done)], loop, pool, asked=True)
         return await done
 
     def sync(self) -> None:
@@ -210,9 +214,11 @@ class SessionWriter:
         batch: list[Waiter],
         loop: asyncio.AbstractEventLoop,
         pool: Executor,
+        *,
+        asked: bool = False,
     ) -> None:
         compaction = loop.run_in_executor(pool, self.compact, session, drop)
-        compaction.add_done_callback(partial(self._compacted, session, batch, loop, pool))
+        compaction.add_done_callback(partial(self._compacted, session, batch, loop, pool, asked))
 
     def _compacted(
         self,
@@ -220,16 +226,21 @@ class SessionWriter:
         batch: list[Waiter],
         loop: asyncio.AbstractEventLoop,
         pool: Executor,
+        asked: bool,
         job: "asyncio.Future[int]",
     ) -> None:
         error = job.exception()
         if error is None:
             self._forget(session, job.result())
         else:
-            # The messages are safe where they are; the next append tries again.
-            logger.warning("session file {} was not compacted: {}", self.name, error)
-        _answer(batch, None)
+            self._put_off(error)
+        _answer(batch, error if asked else None)
         self._next(session, loop, pool)
+
+    def _put_off(self, error: BaseException) -> None:
+        """Compaction failed: the messages are safe where they are, so try again some lines later."""
+        logger.warning("not compacted: {}", error)
+        self._not_before = self._lines + self._cap // 10
 
     def _next(self, session: Session, loop: asyncio.AbstractEventLoop, pool: Executor) -> None:
         if self._waiting:
