@@ -102,8 +102,12 @@ class Chat:
             return
         for turn in self.turns.values():
             if turn.ended is not None:
-                turn.close_text()
-                turn.close_reasoning()
+                self._unshow(turn)
+
+    def _unshow(self, turn: Turn) -> None:
+        """Forget what a turn showed, so that its reply will be a `message`."""
+        turn.close_text()
+        turn.close_reasoning()
 
     # Frames.
 
@@ -190,7 +194,7 @@ class Chat:
             case GoalChanged():
                 self.emit("goal_state", {"turn_id": event.turn, "goal_state": event.goal})
             case TurnEnded():
-                self._turn(event.turn).ended = event
+                self._turn(event.turn).end(event)
                 self._finish(event.turn)
             case _:
                 pass  # a kind of event that this channel does not show
@@ -221,13 +225,14 @@ class Chat:
         self.emit("stream_end", {"turn_id": event.turn, **fields})
 
     def _finish(self, id: str) -> None:
-        """Say that a turn is over, once its replies are written. A chat that nobody watches has nothing to wait for."""
+        """Say that a turn is over, once its replies are written."""
         turn = self.turns[id]
         ended = turn.ended
         if ended is None:
             return
-        mine = [reply.id for reply in ended.replies if reply.address == self.address]
-        if self._recording and not all(reply in self._written for reply in mine):
+        if not turn.owed <= self._written.keys():
+            if not self.connections:
+                self._unshow(turn)
             return
         if turn.stream:
             self.emit("stream_end", {"turn_id": id, "stream_id": turn.stream, "text": "".join(turn.text)})

@@ -107,5 +107,6 @@ class Hub:
             self._retire(self._chats.pop(chat_id))
 
     def _retire(self, chat: Chat) -> None:
+        chat.flush()
         self._floor = max(self._floor, chat.seq)
         self._ring_bytes -= chat.ring.clear(chat.seq)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from nanobot.channel import ToolEnded, ToolProgress, ToolStarted, TurnEnded, Usage
 
 MAX_TOOLS = 64  # of one turn that a snapshot repeats
@@ -13,6 +15,7 @@ class Turn:
 
     __slots__ = (
         "ended",
+        "owed",
         "reasoning",
         "reasoning_stream",
         "started",
@@ -33,6 +36,12 @@ class Turn:
         self.reasoning: list[str] = []
         self.tools: dict[str, dict[str, Any]] = {}  # call id → the newest frame about it
         self.ended: TurnEnded | None = None
+        self.owed: frozenset[str] = frozenset()  # ids of the replies that its end must follow
+
+    def end(self, event: TurnEnded) -> None:
+        """The turn is committed. Its replies are kept by the outbox, not here too."""
+        self.owed = frozenset(reply.id for reply in event.replies if reply.address == event.address)
+        self.ended = msgspec.structs.replace(event, replies=())
 
     def add_text(self, stream: str, text: str) -> None:
         if stream != self.stream:

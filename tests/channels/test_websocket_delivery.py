@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import Unreachable
+from nanobot.events import TextDelta, TurnEnded, TurnStarted, Usage
 from nanobot.messages import Address, Attachment, Outbound
 from tests.channels.test_websocket_turns import ask
 from tests.channels.websocket_client import House, house
@@ -51,6 +52,50 @@ async def test_a_client_that_left_in_mid_stream_gets_the_whole_reply_when_it_is_
 
     assert [frame["event"] for frame in frames] == ["message", "turn_end"]
     assert (frames[0]["text"], frames[0]["message_id"]) == ("Hello", reply.id)
+
+
+@pytest.mark.parametrize("replays", [True, False])
+async def test_a_turn_that_ran_with_nobody_there_ends_after_its_message(
+    tmp_path: Path, replays: bool
+) -> None:
+    async with house(tmp_path) as gateway:
+        async with gateway.client() as client:
+            await client.send(type="message", chat_id="work", content="hello")
+            accepted = await client.expect("accepted")
+            message = await gateway.arrival()
+            epoch = client.frames[0]["epoch"]
+        await gone(gateway)
+        gateway.start(message)
+        gateway.delta(message, "Hel")
+        reply = gateway.end(message, "Hello", stream="s1", first="end")
+        await waited(gateway)
+        async with gateway.client() as client:
+            since = {"epoch": epoch, "after": accepted["seq"]} if replays else {}
+            await client.send(type="attach", chat_id="work", **since)
+            attached = await client.expect("attached")
+            frames = await client.until("turn_end")
+
+    assert attached["snapshot"] is not replays
+    assert [frame["event"] for frame in frames if frame["event"] != "delta"][-2:] == ["message", "turn_end"]
+    assert [frame["message_id"] for frame in frames if "message_id" in frame] == [reply.id]
+
+
+async def test_a_turn_of_a_chat_that_nobody_opened_yet_is_told_with_its_end(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        place = Address("websocket", "work")
+        gateway.channel.show(TurnStarted(place.key, "t1", place, ("t1",), 1_000.0))
+        gateway.channel.show(TextDelta(place.key, "t1", place, "Hello", "s1"))
+        reply = Outbound("t1", 0, place, "Hello", streamed=True)
+        ended = TurnEnded(place.key, "t1", place, "completed", ("t1",), (reply,), "s1", 5, Usage())
+        gateway.channel.show(ended)
+        gateway.port.send(reply)
+        await gateway.port.settle()
+        async with gateway.client() as client:
+            await client.send(type="attach", chat_id="work")
+            await client.expect("attached")
+            frames = await client.until("turn_end")
+
+    assert [frame["event"] for frame in frames] == ["message", "turn_end"]
 
 
 async def test_a_client_that_acks_is_served_only_by_its_ack(tmp_path: Path) -> None:
