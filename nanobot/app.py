@@ -42,6 +42,8 @@ from nanobot.stores.sqlite import SqliteStore
 from nanobot.tools.toolbox import Send, standard
 from nanobot.workbench import Workbench
 
+SWITCH_SECONDS = 0.0005
+
 
 class App:
     """A gateway with everything it needs, between start and stop."""
@@ -95,9 +97,7 @@ async def running(config: Config) -> AsyncIterator[App]:
         store = SqliteStore(state, clock)
         await store.open()
         stack.push_async_callback(store.close)
-        transcripts = SessionManager(
-            state / "sessions", clock=clock, max_messages=config.sessions.max_messages
-        )
+        transcripts = SessionManager(workspace, clock=clock, max_messages=config.sessions.max_messages)
         stack.push_async_callback(transcripts.close)
         registry = ModelRegistry(config.models, context_window=config.agent.context_window, state=state)
         stack.push_async_callback(registry.close)
@@ -166,6 +166,8 @@ async def running(config: Config) -> AsyncIterator[App]:
         stack.push_async_callback(server.stop)
         stack.push_async_callback(gateway.stop)
         await gateway.start()
+        warming = asyncio.create_task(warm(registry, bench, config.agent.model))
+        stack.push_async_callback(finished, warming)
         app = App(config, gateway, server)
         lock.set_address(app.url)
         started.set()
@@ -213,6 +215,22 @@ def owner_test(config: Config) -> Callable[[Inbound], bool]:
     return is_owner
 
 
+async def warm(registry: ModelRegistry, bench: Workbench, name: str) -> None:
+    """Do after the start what the first turn would else wait for: the model's library, the prompt's templates."""
+    if not name:
+        return
+    try:
+        await registry.warm(name)
+        bench.prompts.system(small=bench.model(name).small)
+    except NanobotError as error:  # the first turn says it in the chat; here it is said to the operator
+        logger.warning("model {}: {}", name, error)
+
+
+async def finished(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def serve(config: Config, on_ready: Callable[[App], None]) -> None:
     """Run a gateway until SIGTERM or SIGINT."""
     stop = asyncio.Event()
@@ -239,6 +257,8 @@ def run(workspace: Path, *, host: str | None = None, port: int | None = None) ->
         if config.model_hint and not config.agent.model:
             logger.warning("{}", config.model_hint)
 
+    # Other threads only wait for the disk; they should not have to wait for this one as well.
+    sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(serve(config, announce))
     return 0
@@ -255,7 +275,7 @@ async def embedded(workspace: Path) -> AsyncIterator[str]:
 
 
 def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where there is one."""
+    """A uvloop where there is one."""
     if sys.platform == "win32":
         return None
     import uvloop  # noqa: PLC0415 - absent on Windows

@@ -23,7 +23,9 @@ CLOSE_SECONDS = 5.0  # a channel's stop
 DRAIN_SECONDS = 10.0  # turns reach a safe point within this time after SIGTERM
 RETRY_SECONDS = (5.0, 10.0, 30.0, 60.0, 300.0)  # between a channel's attempts to start
 GAUGE_SECONDS = 15.0
-PRUNE_AFTER_DAYS = 7  # delivered outbox rows are kept this long, for `nanobot outbox list`
+TIDY_SECONDS = 3_600.0
+OUTBOX_DAYS = 7  # delivered replies are kept this long, for `nanobot outbox list`
+INBOX_DAYS = 30  # ended messages, by which duplicates are known; platforms repeat for a day at most
 
 
 class Gateway:
@@ -68,6 +70,7 @@ class Gateway:
         await self._deliverer.start()
         self._spawn(self._deliverer.sweep())
         self._spawn(self._gauge())
+        self._spawn(self._tidy())
         for name in self.channels:
             self._spawn(self._keep(name))
         await asyncio.gather(*(event.wait() for event in self._settled.values()))
@@ -139,10 +142,19 @@ class Gateway:
         async with deadline(CLOSE_SECONDS, f"stopping {name}"):
             await self.channels[name].stop()
 
-    async def _gauge(self) -> None:
-        """Keep the queue's metrics fresh and the outbox small."""
+    async def _tidy(self) -> None:
+        """Forget what ended long ago, and wake whatever waits although nobody woke it."""
         while True:
-            await self._store.outbox.prune(self._clock.now() - timedelta(days=PRUNE_AFTER_DAYS))
+            now = self._clock.now()
+            await self._store.outbox.prune(now - timedelta(days=OUTBOX_DAYS))
+            await self._store.inbox.prune(now - timedelta(days=INBOX_DAYS))
+            await self._clock.sleep(TIDY_SECONDS)
+            for session in await self._store.inbox.waiting():
+                self._dispatcher.wake(session)
+
+    async def _gauge(self) -> None:
+        """Keep the queue's metrics fresh."""
+        while True:
             depth, age = await self._store.inbox.depth()
             metrics.QUEUE_DEPTH.set(depth)
             metrics.QUEUE_AGE.set(age)

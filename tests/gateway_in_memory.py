@@ -43,7 +43,7 @@ class World:
         self.tools = tools
         self.settings = settings
         self.state = State()
-        self.transcripts = SessionManager(workspace / ".nanobot" / "sessions")
+        self.transcripts = SessionManager(workspace)
         self.channel = FakeChannel()
         self.clock: Clock = SystemClock()
 
@@ -56,7 +56,7 @@ class InMemory:
         self.channel = world.channel
         self.store: Store = MemoryStore(world.clock, world.state)
         # Each life reads the histories from the disk again, as a new process would.
-        self.transcripts = SessionManager(world.workspace / ".nanobot" / "sessions", clock=world.clock)
+        self.transcripts = SessionManager(world.workspace, clock=world.clock)
         self.bus, self.dispatcher = LocalBus(), LocalDispatcher(world.clock)
         skills = Skills(world.workspace, content.roots("skills", world.workspace))
         self.bench = Workbench(

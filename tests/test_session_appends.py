@@ -18,7 +18,7 @@ from tests.session_support import KEY, ROOT, file_of, grow, texts, turn
 
 @pytest.fixture
 async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
-    manager = SessionManager(tmp_path / "sessions", max_messages=20)
+    manager = SessionManager(directory=tmp_path / "sessions", max_messages=20)
     yield manager
     await manager.close()
 
@@ -32,7 +32,7 @@ class TestAppending:
         assert after == before + b"".join(map(jsonl.encode, turn(1)))
 
     async def test_a_session_held_by_a_turn_stays_the_same_object(self, tmp_path: Path) -> None:
-        sessions = SessionManager(tmp_path, cache_size=1)
+        sessions = SessionManager(directory=tmp_path, cache_size=1)
         held = await sessions.open(KEY)
         for number in range(5):
             await sessions.append(str(number), turn(0))
@@ -90,7 +90,7 @@ class TestCrash:
             acknowledged = [child.stdout.readline().split() for _ in range(120)]
             child.send_signal(signal.SIGKILL)
             acknowledged += [row.split() for row in child.stdout if row.endswith("\n")]
-        sessions = SessionManager(tmp_path)
+        sessions = SessionManager(directory=tmp_path)
         for chat in "abc":
             mine = [int(number) for key, number in acknowledged if key == chat]
             assert mine == list(range(len(mine)))
@@ -154,7 +154,7 @@ async def chat(sessions, key):
         os.write(1, f"{key} {number}\\n".encode())
         number += 1
 async def main():
-    sessions = SessionManager(sys.argv[1])
+    sessions = SessionManager(directory=sys.argv[1])
     await asyncio.gather(*[chat(sessions, key) for key in "abc"])
 asyncio.run(main())
 """

@@ -15,7 +15,7 @@ from tests.session_support import KEY, archive_of, file_of, grow, run_child, tex
 
 @pytest.fixture
 async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
-    manager = SessionManager(tmp_path / "sessions", max_messages=20)
+    manager = SessionManager(directory=tmp_path / "sessions", max_messages=20)
     yield manager
     await manager.close()
 
@@ -117,7 +117,7 @@ class TestArchive:
         killed = run_child(KILLED_IN_COMPACTION, str(tmp_path), moment)
         assert killed.returncode == -signal.SIGKILL
         written = int(killed.stdout.split()[-1])
-        sessions = SessionManager(tmp_path, max_messages=20)
+        sessions = SessionManager(directory=tmp_path, max_messages=20)
         assert sum(map(len, archive_of(sessions))) > 0
         for _ in range(2):
             session = sessions.get_or_create(KEY)
@@ -126,7 +126,7 @@ class TestArchive:
             assert texts(everything)[: 2 * written] == texts(line for n in range(written) for line in turn(n))
             assert len(everything) in {2 * written, 2 * written + 2}
             assert session.archived == (1, len(rows))
-            sessions = SessionManager(tmp_path, max_messages=20)
+            sessions = SessionManager(directory=tmp_path, max_messages=20)
 
     async def test_a_lost_head_does_not_cost_an_archive_segment(self, sessions: SessionManager) -> None:
         await grow(sessions, 20)
@@ -184,7 +184,7 @@ class Dying(DiskFolder):
         if not name.startswith("archive/"):
             os.kill(os.getpid(), signal.SIGKILL)
 async def main():
-    sessions = SessionManager(sys.argv[1], max_messages=20)
+    sessions = SessionManager(directory=sys.argv[1], max_messages=20)
     sessions._folder = Dying(Path(sys.argv[1]))
     for number in range(100):
         await sessions.append("websocket:1", turn(number))

@@ -47,7 +47,7 @@ class TestReferenceFiles:
     def sessions(self, tmp_path: Path) -> SessionManager:
         for sample in SAMPLES.glob("*.jsonl"):
             shutil.copy(sample, tmp_path)
-        return SessionManager(tmp_path)
+        return SessionManager(directory=tmp_path)
 
     def test_they_are_opened_by_their_keys_and_not_changed(self, sessions: SessionManager) -> None:
         for sample in SAMPLES.glob("*.jsonl"):
@@ -103,7 +103,7 @@ class TestReferenceFiles:
         session.retain_recent_legal_suffix(2)
         sessions.save(session)
         assert b"provider_state" not in path.read_bytes()
-        assert texts(SessionManager(tmp_path).get_or_create(session.key)) == ["Thanks", "ok"]
+        assert texts(SessionManager(directory=tmp_path).get_or_create(session.key)) == ["Thanks", "ok"]
 
     def test_saving_adds_lines_and_leaves_the_others_byte_for_byte(
         self, sessions: SessionManager, tmp_path: Path
@@ -125,24 +125,24 @@ class TestReferenceFiles:
 class TestDamage:
     def test_a_torn_tail_is_cut_and_kept_aside(self, tmp_path: Path) -> None:
         path = put(tmp_path, HEAD + line("one") + line("two")[:20])
-        sessions = SessionManager(tmp_path)
+        sessions = SessionManager(directory=tmp_path)
         session = sessions.get_or_create(KEY)
         assert texts(session) == ["one"]
         assert path.read_bytes() == HEAD + line("one")
         assert kept_aside(path) == line("two")[:20] + b"\n"
         session.add_message("user", "three")
         sessions.save(session)
-        assert texts(SessionManager(tmp_path).get_or_create(KEY)) == ["one", "three"]
+        assert texts(SessionManager(directory=tmp_path).get_or_create(KEY)) == ["one", "three"]
 
     def test_a_complete_last_line_without_its_newline_is_kept(self, tmp_path: Path) -> None:
         path = put(tmp_path, HEAD + line("one")[:-1])
-        sessions = SessionManager(tmp_path)
+        sessions = SessionManager(directory=tmp_path)
         session = sessions.get_or_create(KEY)
         assert texts(session) == ["one"]
         assert path.read_bytes() == HEAD + line("one")[:-1]
         session.add_message("user", "two")
         sessions.save(session)
-        assert texts(SessionManager(tmp_path).get_or_create(KEY)) == ["one", "two"]
+        assert texts(SessionManager(directory=tmp_path).get_or_create(KEY)) == ["one", "two"]
         assert kept_aside(path) == b""
 
     @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ class TestDamage:
     )
     def test_a_bad_line_is_set_aside_and_the_others_stay(self, tmp_path: Path, bad: bytes) -> None:
         path = put(tmp_path, HEAD + line("one") + bad + line("two"))
-        assert texts(SessionManager(tmp_path).get_or_create(KEY)) == ["one", "two"]
+        assert texts(SessionManager(directory=tmp_path).get_or_create(KEY)) == ["one", "two"]
         assert kept_aside(path) == bad
         assert path.read_bytes() == HEAD + line("one") + line("two")
 
@@ -179,24 +179,24 @@ class TestDamage:
     )
     def test_what_can_be_read_is_not_rewritten(self, tmp_path: Path, data: bytes) -> None:
         path = put(tmp_path, data)
-        sessions = SessionManager(tmp_path)
+        sessions = SessionManager(directory=tmp_path)
         session = sessions.get_or_create(KEY)
         assert texts(session) == ["one"]
         assert path.read_bytes() == data
         session.add_message("user", "two")
         sessions.save(session)
         assert path.read_bytes().startswith(data)
-        again = SessionManager(tmp_path).get_or_create(KEY)
+        again = SessionManager(directory=tmp_path).get_or_create(KEY)
         assert (again.key, texts(again)) == (KEY, ["one", "two"])
 
     def test_padding_of_zeros_before_a_line_costs_only_the_padding(self, tmp_path: Path) -> None:
         path = put(tmp_path, HEAD + b"\0" * 64 + line("one"))
-        assert texts(SessionManager(tmp_path).get_or_create(KEY)) == ["one"]
+        assert texts(SessionManager(directory=tmp_path).get_or_create(KEY)) == ["one"]
         assert path.read_bytes() == HEAD + line("one")
 
     def test_two_lines_that_ran_together_are_both_saved(self, tmp_path: Path) -> None:
         put(tmp_path, HEAD + line("one")[:-1] + line("two") + line("torn")[:15] + line("three"))
-        assert texts(SessionManager(tmp_path).get_or_create(KEY)) == ["one", "two", "three"]
+        assert texts(SessionManager(directory=tmp_path).get_or_create(KEY)) == ["one", "two", "three"]
 
     def test_a_message_inside_a_broken_head_is_not_taken_for_one(self, tmp_path: Path) -> None:
         head = jsonl.metadata_line(
@@ -204,18 +204,18 @@ class TestDamage:
         )
         for cut in range(len(head)):
             put(tmp_path, head[:cut])
-            assert texts(SessionManager(tmp_path).get_or_create(KEY)) == []
+            assert texts(SessionManager(directory=tmp_path).get_or_create(KEY)) == []
 
     @pytest.mark.parametrize("pointer", [-1, 4, True, 1.0, "2", None, [1]])
     def test_a_wrong_pointer_is_reset(self, tmp_path: Path, pointer: Any) -> None:
         head = msgspec.json.encode({"_type": "metadata", "key": KEY, "last_consolidated": pointer}) + b"\n"
         put(tmp_path, head + line("one") * 3)
-        assert SessionManager(tmp_path).get_or_create(KEY).last_consolidated == 0
+        assert SessionManager(directory=tmp_path).get_or_create(KEY).last_consolidated == 0
 
     def test_the_last_metadata_line_counts(self, tmp_path: Path) -> None:
         later = jsonl.metadata_line(KEY, "", "", {"title": "new"}, 1)
         put(tmp_path, HEAD + line("one") + later + line("two"))
-        session = SessionManager(tmp_path).get_or_create(KEY)
+        session = SessionManager(directory=tmp_path).get_or_create(KEY)
         assert (session.metadata, session.last_consolidated) == ({"title": "new"}, 1)
 
     def test_repair_says_what_it_did(self, tmp_path: Path) -> None:
@@ -238,12 +238,12 @@ class TestDamage:
     def test_reading_a_file_does_not_mend_it(self, tmp_path: Path) -> None:
         data = HEAD + b"garbage\n" + line("one")
         path = put(tmp_path, data)
-        found = SessionManager(tmp_path).read_session_file(path)
+        found = SessionManager(directory=tmp_path).read_session_file(path)
         assert found is not None
         assert (found["key"], [m["content"] for m in found["messages"]]) == (KEY, ["one"])
-        assert SessionManager(tmp_path).read_session_file(KEY) == found
+        assert SessionManager(directory=tmp_path).read_session_file(KEY) == found
         assert path.read_bytes() == data
-        assert SessionManager(tmp_path).read_session_file("telegram:2") is None
+        assert SessionManager(directory=tmp_path).read_session_file("telegram:2") is None
 
 
 json_values = st.recursive(

@@ -15,7 +15,7 @@ from tests.session_support import KEY, file_of, grow, texts, turn
 
 @pytest.fixture
 async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
-    manager = SessionManager(tmp_path / "sessions", max_messages=20)
+    manager = SessionManager(directory=tmp_path / "sessions", max_messages=20)
     yield manager
     await manager.close()
 
@@ -23,7 +23,7 @@ async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
 class TestListing:
     async def test_the_newest_comes_first_with_title_and_preview(self, tmp_path: Path) -> None:
         clock = FakeClock()
-        sessions = SessionManager(tmp_path, clock=clock)
+        sessions = SessionManager(directory=tmp_path, clock=clock)
         for key in ("a", "b", "c"):
             session = sessions.get_or_create(key)
             session.add_message("assistant", "Welcome.")
@@ -119,7 +119,7 @@ class TestMoving:
         await grow(sessions, 30)
         await sessions.update(KEY, {"title": "T"})
         data = sessions.export(KEY)
-        other = SessionManager(tmp_path / "other")
+        other = SessionManager(directory=tmp_path / "other")
         session = other.import_session(data)
         assert texts(session.messages) == texts(line for number in range(30) for line in turn(number))
         assert (session.key, session.metadata) == (KEY, {"title": "T"})

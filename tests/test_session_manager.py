@@ -16,7 +16,7 @@ from tests.session_support import KEY, file_of, texts, turn
 
 @pytest.fixture
 async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
-    manager = SessionManager(tmp_path / "sessions", max_messages=20)
+    manager = SessionManager(directory=tmp_path / "sessions", max_messages=20)
     yield manager
     await manager.close()
 
@@ -35,7 +35,7 @@ class TestKeys:
         assert SessionManager.safe_key("telegram:-100:topic:7") == "telegram_-100_topic_7-cb129b8cfe8816af"
 
     def test_files_and_folders_are_private(self, tmp_path: Path) -> None:
-        sessions = SessionManager(tmp_path / "state" / "sessions")
+        sessions = SessionManager(directory=tmp_path / "state" / "sessions")
         session = sessions.get_or_create(KEY)
         session.add_message("user", "hi")
         sessions.save(session)
@@ -54,7 +54,7 @@ class TestSaving:
         assert texts(sessions.restarted().get_or_create(KEY).messages) == ["hi"]
 
     def test_a_message_has_its_time_and_its_fields(self, tmp_path: Path) -> None:
-        sessions = SessionManager(tmp_path, clock=FakeClock())
+        sessions = SessionManager(directory=tmp_path, clock=FakeClock())
         line = sessions.get_or_create(KEY).add_message("tool", "ok", tool_call_id="c", name="f")
         assert line == {
             "role": "tool",
@@ -128,7 +128,7 @@ class TestSaving:
         assert sessions.flush_all() == 3
 
     def test_the_cache_lets_go_of_saved_sessions_only(self, tmp_path: Path) -> None:
-        sessions = SessionManager(tmp_path, cache_size=2)
+        sessions = SessionManager(directory=tmp_path, cache_size=2)
         sessions.get_or_create("unsaved").add_message("user", "hi")
         held = sessions.get_or_create("held")
         for number in range(10):

@@ -42,7 +42,7 @@ class Section(BaseModel):
 class Agent(Section):
     model: str = ""  # provider/model; empty: chosen by the keys that are there
     fallbacks: Strings = ()
-    attempts: PositiveInt = 3  # of one model call, before the next fallback
+    attempts: PositiveInt = 3  # runs of one turn that crashes interrupt, before the user is told
     context_window: PositiveInt = 200_000  # tokens
     max_output: PositiveInt = 32_000  # tokens
     max_steps: PositiveInt = 200  # model calls in one turn

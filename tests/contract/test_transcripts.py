@@ -31,12 +31,12 @@ class _Sessions(TranscriptsContract):
 class TestSessionFiles(_Sessions):
     @pytest.fixture
     def transcripts(self, lives: list[SessionManager], tmp_path: Path) -> Transcripts:
-        lives.append(SessionManager(tmp_path / "sessions"))
+        lives.append(SessionManager(directory=tmp_path / "sessions"))
         return lives[-1]
 
 
 class TestSessionsInMemory(_Sessions):
     @pytest.fixture
     def transcripts(self, lives: list[SessionManager]) -> Transcripts:
-        lives.append(SessionManager(None))
+        lives.append(SessionManager())
         return lives[-1]

@@ -33,7 +33,7 @@ async def gateway(tmp_path: Path, model: OpenAIServer) -> AsyncIterator[GatewayP
 
 def user_texts(workspace: Path, chat: str) -> list[str]:
     """What the history says the user said, read as an outsider would."""
-    manager = SessionManager(workspace / ".nanobot" / "sessions")
+    manager = SessionManager(workspace)
     return [
         line["content"]
         for line in manager.get_or_create(f"websocket:{chat}").messages

@@ -22,11 +22,12 @@ from nanobot.stores.sessions.session import DERIVED, Session
 from nanobot.stores.sessions.writer import SessionWriter
 
 T = TypeVar("T")
+PLACE = ".nanobot/sessions"  # in a workspace
 THREADS = 4  # so that one slow file does not delay the others
 
 
 class SessionManager:
-    """Session files in a folder, usually `<workspace>/.nanobot/sessions`; in memory where it is None.
+    """The session files of a workspace, or of a `directory` of its own; in memory where neither is given.
 
     The plain methods do their work at once and suit scripts; the async ones, which implement the `Transcripts` port,
     leave the disk to a few threads. One thread (or loop) uses a manager; one process a folder.
@@ -34,12 +35,15 @@ class SessionManager:
 
     def __init__(
         self,
-        directory: Path | str | None = None,
+        workspace: Path | str | None = None,
         *,
+        directory: Path | str | None = None,
         clock: Clock | None = None,
         max_messages: int = 2000,
         cache_size: int = 128,
     ) -> None:
+        if workspace is not None and directory is None:
+            directory = Path(workspace).expanduser() / PLACE
         self.directory = None if directory is None else Path(directory).absolute()
         self._folder: Folder = MemoryFolder() if self.directory is None else DiskFolder(self.directory)
         self._clock = clock or SystemClock()
@@ -157,7 +161,10 @@ class SessionManager:
     def restarted(self) -> "SessionManager":
         """The same files as the next life of the process finds them: nothing of this one's memory."""
         again = SessionManager(
-            self.directory, clock=self._clock, max_messages=self._max_messages, cache_size=self._cache_size
+            directory=self.directory,
+            clock=self._clock,
+            max_messages=self._max_messages,
+            cache_size=self._cache_size,
         )
         again._folder = self._folder  # without a directory, it is what stands for the disk
         again._index = Index(self._folder)
