@@ -113,7 +113,7 @@ def write_history(sessions: Path, wanted: Past) -> None:
 
     sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
     (sessions.parent).chmod(0o700)
-    manager = SessionManager(sessions, max_messages=max(2000, wanted.messages))
+    manager = SessionManager(directory=sessions, max_messages=max(2000, wanted.messages))
     for chat in wanted.chats:
         session = manager.get_or_create(f"websocket:{chat}")
         for number, message in enumerate(past(wanted.messages)):

@@ -64,13 +64,13 @@ class Crowd:
                 await asyncio.sleep(0.001)
 
     async def _listen(self, chat: load.Chat) -> None:
-        unread = list(self.words[chat.chat_id])
+        words = self.words[chat.chat_id]
         try:
             while True:
                 frame = await chat.frame()
                 match frame.event:
                     case "accepted":
-                        self.accepted.add(unread[int(str(frame.id).removeprefix("m")) - 1])
+                        self.accepted.add(words[int(str(frame.id).rpartition("-")[2]) - 1])
                     case "delta":
                         self._texts.setdefault(f"{chat.chat_id}/{frame.stream_id}", []).append(
                             str(frame.text)

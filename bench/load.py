@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 import aiohttp
 import msgspec
@@ -86,10 +87,16 @@ class Chat:
         self.chat_id = chat_id
         self._result = result
         self._sent = 0
+        self._mark = uuid4().hex[:8]  # ids are once for all connections: a repeated one is a repeated message
 
     async def say(self, content: str) -> None:
         self._sent += 1
-        frame = {"type": "message", "chat_id": self.chat_id, "content": content, "id": f"m{self._sent}"}
+        frame = {
+            "type": "message",
+            "chat_id": self.chat_id,
+            "content": content,
+            "id": f"{self._mark}-{self._sent}",
+        }
         await self.socket.send_str(_encode(frame).decode())
 
     async def frame(self) -> Frame:

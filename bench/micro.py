@@ -21,7 +21,7 @@ def ours(folder: Path, *, quick: bool) -> Figures:
     from nanobot.stores.sessions import SessionManager
 
     listed = LISTED // 5 if quick else LISTED
-    manager = SessionManager(fresh(folder) / "save", max_messages=10 * LONG)
+    manager = SessionManager(directory=fresh(folder) / "save", max_messages=10 * LONG)
     session = manager.get_or_create("bench:save")
     for message in past(LONG):
         session.add_message(message["role"], message["content"])
@@ -33,17 +33,17 @@ def ours(folder: Path, *, quick: bool) -> Figures:
         manager.save(session, fsync=True)
 
     saved = _timed(save, 100)
-    manager = SessionManager(folder / "load")
+    manager = SessionManager(directory=folder / "load")
     session = manager.get_or_create("bench:load")
     for message in past(LONG):
         session.add_message(message["role"], message["content"])
     manager.save(session)
 
     def load_long() -> None:
-        found = SessionManager(folder / "load").get_or_create("bench:load")
+        found = SessionManager(directory=folder / "load").get_or_create("bench:load")
         assert len(found.messages) == LONG
 
-    many = SessionManager(folder / "list")
+    many = SessionManager(directory=folder / "list")
     for number in range(listed):
         one = many.get_or_create(f"bench:{number}")
         one.add_message("user", f"question {number}")
@@ -57,7 +57,7 @@ def ours(folder: Path, *, quick: bool) -> Figures:
         assert len(many.list_sessions()) == listed
 
     def list_cold() -> None:
-        assert len(SessionManager(folder / "list").list_sessions()) == listed
+        assert len(SessionManager(directory=folder / "list").list_sessions()) == listed
 
     scale = LISTED / listed
     return {
