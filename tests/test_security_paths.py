@@ -138,6 +138,8 @@ def test_a_state_directory_elsewhere_in_the_workspace_is_hidden_as_well(tmp_path
 
 def test_another_working_tree_still_hides_the_state(boundary: Boundary, tmp_path: Path) -> None:
     wider = boundary.within(tmp_path)
+    (tmp_path / "config.toml").write_text("a project's own")
+    assert wider.read("config.toml", 1_000) == b"a project's own"
     assert wider.read("work2/file.txt", 1_000) == b"secret"
     for path in ("work/.nanobot/sessions/s.jsonl", "work/config.toml"):
         with pytest.raises(Refused):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.errors import Refused
 from nanobot.security import sandbox
-from nanobot.security.levels import RULES, SecurityLevel
+from nanobot.security.levels import RULES, Rules, SecurityLevel
 from nanobot.security.paths import Boundary
 from nanobot.tool import ToolResult
 from tests.tools_support import Desk, Settings
@@ -108,7 +109,18 @@ async def test_a_hidden_place_that_is_a_link_makes_exec_refuse(tmp_path: Path) -
     (desk.workspace / "channels").symlink_to("real")
     result = await inside(desk, "true")
     assert result.error
-    assert "symbolic link" in result.text
+    assert "is a link" in result.text
+
+
+async def test_a_hidden_place_deeper_inside_which_could_be_moved_makes_exec_refuse(desk: Desk) -> None:
+    wider = desk.toolbox.boundary.within(desk.workspace.parent)
+    with pytest.raises(Refused, match="deeper inside"):
+        sandbox.command(["true"], boundary=wider, working_dir=wider.root)
+
+
+async def test_templates_cannot_be_made_where_there_are_none(desk: Desk) -> None:
+    await inside(desk, "mkdir -p templates; echo evil > templates/system.md.j2")
+    assert not (desk.workspace / "templates" / "system.md.j2").exists()
 
 
 async def test_templates_can_be_read_but_not_changed(desk: Desk) -> None:
@@ -266,6 +278,20 @@ def test_an_old_bubblewrap_is_given_only_what_it_knows(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     line = sandbox.command(["true"], boundary=Boundary(tmp_path), working_dir=tmp_path)
     assert not {"--size", "--perms", "--disable-userns"} & set(line)
+
+
+def test_the_page_about_levels_shows_the_table_that_holds() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "sandbox.md").read_text()
+    rows = [
+        [cell.strip() for cell in row.strip("|").split("|")]
+        for row in page.splitlines()
+        if row.startswith("| ")
+    ]
+    assert rows[0][1:] == [level.value for level in SecurityLevel]
+    words = {"True": "yes", "False": "no", "0": "no limit"}
+    for row, field in zip(rows[1:], Rules.__struct_fields__, strict=True):
+        values = [str(getattr(RULES[level], field)) for level in SecurityLevel]
+        assert row[1:] == [words.get(value, value) for value in values], row[0]
 
 
 def test_each_level_allows_no_more_than_the_one_below() -> None:

@@ -1,5 +1,6 @@
 import gzip
 import json
+import resource
 import zlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -194,7 +195,10 @@ async def test_redirects_without_end_are_given_up(desk: Desk, site: Site) -> Non
 
 @pytest.mark.parametrize("path", ["/bomb", "/endless", "/maze"])
 async def test_a_page_without_end_is_cut_at_its_limit(desk: Desk, site: Site, path: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = await fetch(desk, site.url(path), max_chars=1_000)
+    grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown_mb < 40
     assert "[the first 1,000 characters; the page has more]" in result.text
     assert len(result.text) < 1_200
     assert MOST_BYTES == 5 << 20

@@ -41,26 +41,25 @@ class Entry(NamedTuple):
 class Boundary:
     """A workspace, seen from inside.
 
-    `hidden` is absent at every level of security, by any name: also through symbolic and hard links, and in any
-    spelling of upper and lower case. All methods raise Refused for what security denies and ToolError for the rest.
+    `hidden` and the names HIDDEN at its top are absent at every level of security, by any name: also through symbolic
+    and hard links, and in any spelling of upper and lower case. Methods raise Refused for what security denies and
+    ToolError for the rest.
     """
 
-    def __init__(self, root: Path, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, root: Path, hidden: Sequence[Path] = (), *, bare: bool = False) -> None:
+        """`bare`: the root is no workspace of nanobot's, so names such as config.toml mean nothing there."""
         self.given = root
         self.root = Path(os.path.realpath(root))
-        self.hidden = tuple(
-            dict.fromkeys(
-                [*(self.root / name for name in HIDDEN), *(Path(os.path.realpath(p)) for p in hidden)]
-            )
-        )
-        self.read_only = tuple(self.root / name for name in READ_ONLY)
+        own = () if bare else (self.root / name for name in HIDDEN)
+        self.hidden = tuple(dict.fromkeys([*own, *(Path(os.path.realpath(place)) for place in hidden)]))
+        self.read_only = () if bare else tuple(self.root / name for name in READ_ONLY)
         self._linked: tuple[float, frozenset[Identity]] = (0.0, frozenset())
 
     def within(self, root: Path) -> "Boundary":
-        """The boundary for another working tree that keeps hiding what this one hides."""
+        """The boundary of another working tree that keeps hiding what this one hides."""
         if root in (self.given, self.root):
             return self
-        return Boundary(root, (*self.hidden, *self.read_only))
+        return Boundary(root, (*self.hidden, *self.read_only), bare=True)
 
     def locate(self, path: str, *, writing: bool = False) -> tuple[str, ...]:
         """The parts of the real path below the root; () is the root itself."""

@@ -132,25 +132,24 @@ def _system() -> list[str]:
 
 
 def _covers(boundary: Boundary) -> list[str]:
-    """Empty mounts over what is hidden, whether it exists or not: else a command could put its own there."""
+    """Mounts over what is hidden or read-only, whether it exists or not: else a command could put its own there."""
     line: list[str] = []
-    for place in boundary.hidden:
+    for place in (*boundary.hidden, *boundary.read_only):
         if not place.is_relative_to(boundary.root) or any(
             other in place.parents for other in boundary.hidden
         ):
             continue
-        if place.is_symlink():
+        if place.is_symlink() or place.parent != boundary.root:
             raise Refused(
-                f"{place} is a symbolic link, which a command could replace",
-                "make it a real directory or a bind mount, or move the workspace",
+                f"{place} is a link or lies deeper inside {boundary.root}, where a command could replace it",
+                "make it a real directory or a bind mount at the top of the workspace, or keep it outside",
             )
-        if place.is_dir() or not place.suffix:
+        if place in boundary.read_only and place.exists():
+            line += ["--ro-bind", str(place), str(place)]
+        elif place.is_dir() or not place.suffix:
             line += ["--tmpfs", str(place), "--remount-ro", str(place)]
         else:
             line += ["--ro-bind", _EMPTY, str(place)]
-    for place in boundary.read_only:
-        if place.is_dir() and not place.is_symlink():
-            line += ["--ro-bind", str(place), str(place)]
     return line
 
 

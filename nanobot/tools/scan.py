@@ -20,7 +20,7 @@ FILE_BYTES = 20 << 20
 
 def answer(request: dict[str, Any]) -> dict[str, str]:
     """{"text"}, or {"error"}, {"refused"}, or {"bad"} for arguments that cannot be used."""
-    boundary = Boundary(Path(request["root"]), [Path(place) for place in request["hidden"]])
+    boundary = Boundary(Path(request["root"]), [Path(place) for place in request["hidden"]], bare=True)
     search: Callable[[Boundary, dict[str, Any]], str] = {"find": find, "grep": grep}[request["what"]]
     try:
         text = search(boundary, request)
