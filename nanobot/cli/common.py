@@ -1,0 +1,62 @@
+"""What commands share: the workspace option, plain tables, and the lock that writing commands take."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nanobot.workspace import workspace_dir
+
+WorkspaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "-w", "--workspace", metavar="DIR", help="The workspace; else NANOBOT_WORKSPACE, else ~/.nanobot."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def make_app(help_text: str) -> typer.Typer:
+    """A group of commands: help without colours, no traceback art, help when called bare."""
+    return typer.Typer(
+        help=help_text,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def workspace_of(ctx: typer.Context, option: str | None) -> Path:
+    """`-w` where it stands behind the command, else before it, else the default."""
+    return workspace_dir(option or ctx.find_root().obj)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print columns as wide as they must be; control characters are shown, not obeyed."""
+    cells = [list(headers), *([clean(str(cell)) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
+    for row in cells:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo(line.rstrip())
+
+
+def as_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def clean(text: str) -> str:
+    """Text of strangers on one line of a terminal: control characters could rewrite what is on the screen."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def printable(text: str) -> str:
+    """Text of strangers over several lines of a terminal."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "�" for letter in text)
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

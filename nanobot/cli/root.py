@@ -1,0 +1,84 @@
+"""All commands, and what becomes of an error: one sentence on standard error and an exit code."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from nanobot import __version__
+from nanobot.cli import audit, channels, chat, doctor, gateway, goals, init, outbox, pairing, sessions
+from nanobot.cli.common import WorkspaceOption, make_app
+from nanobot.errors import NanobotError, UsageError
+
+HELP = """A chat-bot gateway: one agent behind Slack, Telegram and a web page.
+
+\b
+  nanobot init ~/bot          make a workspace
+  nanobot gateway -w ~/bot    run it; the page is at http://127.0.0.1:8765
+  nanobot chat -w ~/bot       talk to it here
+
+The workspace is -w, else NANOBOT_WORKSPACE, else ~/.nanobot.
+Exit codes: 0 ok, 1 failed, 2 usage or configuration error.
+"""
+
+app = make_app(HELP)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nanobot {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    workspace: WorkspaceOption = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version  # its callback has answered
+    ctx.obj = workspace
+
+
+@app.command("version")
+def version_command() -> None:
+    """Print the version."""
+    typer.echo(f"nanobot {__version__}")
+
+
+app.command("init")(init.init)
+app.command("gateway")(gateway.gateway)
+app.command("chat")(chat.chat)
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(outbox.app, name="outbox")
+app.add_typer(pairing.app, name="pairing")
+app.add_typer(goals.app, name="goal")
+app.command("doctor")(doctor.doctor)
+app.add_typer(audit.app, name="audit")
+app.command("channels")(channels.channels)
+
+
+def run() -> int:
+    """Run the command of sys.argv; returns the exit code."""
+    try:
+        app(prog_name="nanobot")
+    except UsageError as error:
+        return _complain(error, 2)
+    except NanobotError as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 1
+    return 0
+
+
+def _complain(error: Exception, code: int) -> int:
+    sys.stderr.write(f"{error}\n")
+    return code

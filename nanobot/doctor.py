@@ -1,0 +1,241 @@
+"""Whether everything a gateway needs is there: one check a function, each with its remedy.
+
+Nothing is changed: state that is absent stays absent.
+"""
+
+import os
+import re
+import shutil
+import stat
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from nanobot import __version__, http
+from nanobot.clock import SystemClock, deadline, stamp
+from nanobot.config import ChannelSettings, Config, load
+from nanobot.errors import DeadlineExceeded, NanobotError
+from nanobot.messages import Line
+from nanobot.model import Failed, ModelRequest, Text
+from nanobot.models.registry import ModelRegistry
+from nanobot.security import sandbox
+from nanobot.stores.lock import holder
+from nanobot.workspace import CONFIG_FILE, state_dir
+
+MODEL_SECONDS = 60.0  # for one short answer; the embedded model loads first
+LOW_DISK, NO_DISK = 1 << 30, 100 << 20  # bytes free: a warning, a failure
+BUILT = 1_735_689_600.0  # 2025-01-01: no clock that is right shows less
+AHEAD_SECONDS = 120.0  # files this far in the future mean that the clock went back
+
+Status = Literal["ok", "warn", "fail"]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One finding. `remedy` says what to do about a warning or a failure."""
+
+    name: str
+    status: Status
+    text: str
+    remedy: str = ""
+
+
+async def examine(workspace: Path, *, ask_model: bool = True) -> AsyncIterator[Check]:
+    """All checks, in an order in which a failure explains those after it."""
+    yield python()
+    config: Config | None = None
+    try:
+        config = load(workspace)
+    except NanobotError as error:
+        for line in str(error).splitlines():
+            yield Check("config", "fail", line, f"Edit {workspace / CONFIG_FILE}.")
+    if config is not None:
+        yield configured(config)
+    for check in (*places(workspace), disk(workspace), clock(workspace)):
+        yield check
+    if config is None:
+        return
+    for channel in config.enabled():
+        yield enabled_channel(channel)
+    yield commands(config)
+    yield listening(config)
+    yield await model(config, ask=ask_model)
+
+
+def python() -> Check:
+    text = f"Python {sys.version.split()[0]}, nanobot {__version__}"
+    there = [name for name in ("slack", "telegram", "local") if not extra_missing(name)]
+    extras = f", extras: {', '.join(there) or 'none'}"
+    lack = extra_missing("")
+    if lack:
+        return Check(
+            "python", "fail", f"{text}; missing: {', '.join(lack)}", "pip install --force-reinstall nanobot"
+        )
+    return Check("python", "ok", text + extras)
+
+
+def extra_missing(extra: str) -> list[str]:
+    """The distributions that a pip extra names ("" = nanobot itself) and that are not installed."""
+    missing = []
+    for requirement in metadata.requires("nanobot") or ():
+        spec, _, marker = requirement.partition(";")
+        wanted = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
+        name = re.match(r"[A-Za-z0-9._-]+", spec.strip())
+        if name is None or (wanted.group(1) if wanted else "") != extra:
+            continue
+        if "win32" in marker and sys.platform == "win32":
+            continue
+        try:
+            metadata.version(name.group())
+        except metadata.PackageNotFoundError:
+            missing.append(name.group())
+    return missing
+
+
+def configured(config: Config) -> Check:
+    if not config.file.is_file():
+        return Check(
+            "config", "warn", f"{config.file} is missing; defaults apply", "Make one with nanobot init."
+        )
+    mode = stat.S_IMODE(config.file.stat().st_mode)
+    if mode & 0o077 and config.secrets():
+        return Check("config", "warn", f"others may read {config.file}", f"chmod 600 {config.file}")
+    return Check("config", "ok", str(config.file))
+
+
+def places(workspace: Path) -> Iterator[Check]:
+    """Whether the workspace and its state can be written, and only by their owner."""
+    if not workspace.is_dir():
+        yield Check("workspace", "fail", f"{workspace} does not exist", f"nanobot init {workspace}")
+        return
+    if not os.access(workspace, os.W_OK | os.X_OK):
+        yield Check(
+            "workspace", "fail", f"{workspace} cannot be written", "Give this user the right to write it."
+        )
+        return
+    yield Check("workspace", "ok", str(workspace))
+    state = state_dir(workspace)
+    if not state.is_dir():
+        yield Check("state", "ok", f"{state} will be made at the first start")
+        return
+    found = state.stat()
+    if not os.access(state, os.W_OK | os.X_OK) or found.st_uid != os.geteuid():
+        owner = f"chown -R {os.geteuid()} {state}"
+        yield Check("state", "fail", f"{state} belongs to user {found.st_uid}, not to this one", owner)
+    elif found.st_mode & 0o077:
+        yield Check("state", "warn", f"others may look into {state}", f"chmod 700 {state}")
+    else:
+        yield Check("state", "ok", str(state))
+
+
+def disk(workspace: Path) -> Check:
+    place = next((one for one in (workspace, *workspace.parents) if one.is_dir()), Path("/"))
+    free = shutil.disk_usage(place).free
+    text = f"{free / (1 << 30):.1f} GiB free at {place}"
+    if free < NO_DISK:
+        return Check("disk", "fail", text, "Free some space: a full disk means that no message is accepted.")
+    if free < LOW_DISK:
+        return Check("disk", "warn", text, "Free some space before it is full: then no message is accepted.")
+    return Check("disk", "ok", text)
+
+
+def clock(workspace: Path) -> Check:
+    now = time.time()
+    if now < BUILT:
+        return Check(
+            "clock",
+            "fail",
+            f"it is {time.ctime(now)} here",
+            "Set the clock; TLS and Slack refuse wrong times.",
+        )
+    database = state_dir(workspace) / "gateway.db"
+    ahead = database.stat().st_mtime - now if database.is_file() else 0.0
+    if ahead > AHEAD_SECONDS:
+        text = f"{database} was written {ahead:.0f} s in the future"
+        return Check("clock", "warn", text, "The clock went back; check its synchronisation (timedatectl).")
+    return Check("clock", "ok", time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(now)))
+
+
+def enabled_channel(channel: ChannelSettings) -> Check:
+    """Code, libraries and credentials; whether the platform takes them shows at the start."""
+    name, manifest = f"channel {channel.name}", channel.manifest
+    if not (channel.folder / "__init__.py").is_file():
+        remedy = f"Set enabled = false in [channels.{channel.name}]."
+        return Check(name, "fail", f"this build has no adapter for {manifest.title}", remedy)
+    lack = extra_missing(manifest.extra) if manifest.extra else []
+    if lack:
+        return Check(name, "fail", f"{', '.join(lack)} is not installed", manifest.needs)
+    given = [key for key, setting in manifest.settings.items() if setting.secret and channel.values[key]]
+    return Check(
+        name, "ok", f"{manifest.title}; {', '.join(given) + ' set' if given else 'no credentials set'}"
+    )
+
+
+def commands(config: Config) -> Check:
+    """Whether the agent's exec tool can work."""
+    problem = sandbox.probe()
+    if not problem:
+        return Check("sandbox", "ok", f"bubblewrap works; security level {config.security.level}")
+    refused = config.security.level in ("high", "maximum") and not config.security.allow_unsandboxed
+    what = "commands are refused" if refused else "commands run without a sandbox"
+    return Check("sandbox", "warn", f"{what}: {problem}", "Install bubblewrap; nothing else needs it.")
+
+
+def listening(config: Config) -> Check:
+    host, port = config.http.host, config.http.port
+    ours = holder(config.state_dir) if config.state_dir.is_dir() else None
+    if ours is not None:
+        return Check(
+            "port", "ok", f"a gateway of this workspace runs (pid {ours.pid}) at {ours.address or '…'}"
+        )
+    try:
+        http.bind(host, port).close()
+    except NanobotError as error:
+        return Check("port", "fail", str(error), "Stop what listens there, or set [http] port.")
+    return Check("port", "ok", f"{host}:{port} is free")
+
+
+async def model(config: Config, *, ask: bool) -> Check:
+    """One real, short completion."""
+    name = config.agent.model
+    if not name:
+        return Check("model", "fail", "no model is set up", config.model_hint)
+    if not ask:
+        return Check("model", "ok", f"{name}, not asked")
+    registry = ModelRegistry(
+        config.models, context_window=config.agent.context_window, state=config.state_dir
+    )
+    started = time.monotonic()
+    try:
+        async with deadline(MODEL_SECONDS, f"an answer of {name}"):
+            answer = await _answer(registry, name)
+    except DeadlineExceeded as error:
+        return Check("model", "fail", str(error), "Check the network and base_url.")
+    except NanobotError as error:
+        return Check("model", "fail", str(error), "Mend agent.model or its table in config.toml.")
+    finally:
+        await registry.close()
+    if isinstance(answer, Failed):
+        remedy = (
+            "Check the key."
+            if answer.kind in ("auth", "quota")
+            else "Check the network, base_url and the name."
+        )
+        return Check("model", "fail", f"{name}: {answer.message}", remedy)
+    return Check("model", "ok", f"{name} answered in {time.monotonic() - started:.1f} s")
+
+
+async def _answer(registry: ModelRegistry, name: str) -> Failed | str:
+    line = Line(role="user", content="Reply with the word OK.", timestamp=stamp(SystemClock().now()))
+    request = ModelRequest(system="You answer briefly.", messages=[line], max_output=256)
+    said = ""
+    async for event in registry.get(name).stream(request):
+        if isinstance(event, Failed):
+            return event
+        if isinstance(event, Text):
+            said += event.text
+    return said
