@@ -12,7 +12,7 @@ from nanobot.channel import Channel
 from nanobot.clock import Clock, deadline
 from nanobot.delivery import Deliverer
 from nanobot.errors import NanobotError
-from nanobot.events import Event
+from nanobot.events import Event, SessionUpdated, TurnEnded
 from nanobot.routing import controlled
 from nanobot.session import Actors
 from nanobot.store import Bus, Dispatcher, Store
@@ -24,6 +24,7 @@ DRAIN_SECONDS = 10.0  # turns reach a safe point within this time after SIGTERM
 RETRY_SECONDS = (5.0, 10.0, 30.0, 60.0, 300.0)  # between a channel's attempts to start
 GAUGE_SECONDS = 15.0
 TIDY_SECONDS = 3_600.0
+PAGE = "websocket"  # the channel whose page lists the sessions of all
 OUTBOX_DAYS = 7  # delivered replies are kept this long, for `nanobot outbox list`
 INBOX_DAYS = 30  # ended messages, by which duplicates are known; platforms repeat for a day at most
 
@@ -162,9 +163,11 @@ class Gateway:
 
 
 def publisher(bus: Bus) -> Callable[[Event], None]:
-    """Events go to the channel whose place they name."""
+    """Events go to the channel whose place they name; what changes a session list also to the page that shows it."""
 
     def publish(event: Event) -> None:
         bus.publish(f"channel:{event.address.channel}", event)
+        if isinstance(event, SessionUpdated | TurnEnded) and event.address.channel != PAGE:
+            bus.publish(f"channel:{PAGE}", SessionUpdated(event.session, event.turn, event.address))
 
     return publish
