@@ -12,9 +12,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from channels.websocket.adapter import WebSocketChannel
+from nanobot import channel
 from nanobot.channel import Command, SessionSummary, TurnState
 from nanobot.clock import SystemClock
 from nanobot.events import (
@@ -33,7 +34,7 @@ from nanobot.events import (
     Usage,
 )
 from nanobot.http import HttpServer, build
-from nanobot.messages import Inbound, Line, Outbound
+from nanobot.messages import Inbound, Line, Outbound, OutboundKind
 from nanobot.testing_port import FakePort, FakeSessions, line
 
 Script = Callable[["Play"], Awaitable[None]]
@@ -134,15 +135,15 @@ class Play:
         self.show(GoalChanged, goal)
 
     def steer(self, inbound: Inbound) -> None:
-        id = self.stage.port.inbox_id(inbound)
-        self.answers.append(id)
+        row = self.stage.port.inbox_id(inbound)
+        self.answers.append(row)
         if self.text:
             self.show(TextEnded, self.stream, self.text)
             self.lines.append(line("assistant", self.text, self.turn))
             self.text = ""
             self.streams += 1
-        self.lines.append(line("user", inbound.text, id))
-        self.show(Steered, (id,))
+        self.lines.append(line("user", inbound.text, row))
+        self.show(Steered, (row,))
 
     def end(self, status: str = "completed") -> None:
         key = self.inbound.key
@@ -152,7 +153,7 @@ class Play:
         if status != "completed":
             final["injected"] = status
         self.lines.append(final)
-        kind = "error" if status == "failed" else "reply"
+        kind: OutboundKind = "error" if status == "failed" else "reply"
         shown = status != "failed"
         reply = Outbound(self.turn, 0, self.inbound.address, self.text, kind=kind, streamed=shown)
         replies = (reply,) if self.text else ()
@@ -207,7 +208,7 @@ class Stage:
         return f"http://127.0.0.1:{self.number}/"
 
     async def start(self) -> None:
-        self.channel = WebSocketChannel(self.port)
+        self.channel = WebSocketChannel(cast("channel.Port", self.port))
         self.port.connect(self.channel)
         await self.channel.start()
         app = build(self.channel.routes(), health=_health, ready=lambda: True, metrics=lambda: b"")

@@ -27,8 +27,10 @@ export class Chat {
     this.alias = new Map();
     /** @type {import("./vendor/signals-core.js").Signal<Chunk[]>} */
     this.chunks = signal([]);
-    /** The turn that runs: its id, or "". */
+    /** The turn that runs: its id, or "". A command may be answered beside it. */
     this.running = signal("");
+    /** @type {Set<string>} */
+    this.turns = new Set();
     /** @type {import("./vendor/signals-core.js").Signal<any>} */
     this.goal = signal(null);
     /** "new" until its history is here. @type {import("./vendor/signals-core.js").Signal<"new" | "loading" | "ready" | "failed">} */
@@ -46,6 +48,19 @@ export class Chat {
     this.wanted = 0; // counts the loads of its newest page; only the last one counts
     this.stale = false; // a newer snapshot of its history is on the way
     this.draft = "";
+  }
+
+  /** @param {string} turn @param {boolean} on */
+  runs(turn, on) {
+    if (on) this.turns.add(turn);
+    else this.turns.delete(turn);
+    this.running.value = [...this.turns].at(-1) ?? "";
+    if (!this.turns.size) this.stopping.value = false;
+  }
+
+  rests() {
+    this.turns.clear();
+    this.runs("", false);
   }
 
   get writable() {

@@ -37,13 +37,12 @@ const handlers = {
 
   goal_status(chat, frame) {
     if (frame.status !== "running") {
-      chat.running.value = "";
-      chat.stopping.value = false;
+      chat.rests();
       return;
     }
     const turn = open(chat, frame);
     if (!turn) return;
-    chat.running.value = turn.turn;
+    chat.runs(turn.turn, true);
     turn.startedAt = frame.started_at ?? Date.now() / 1000;
     // A restart of the turn: what its last life streamed and did not finish comes again.
     if (!frame.replay) turn.dropUnfinished();
@@ -132,8 +131,7 @@ const handlers = {
   turn_end(chat, frame) {
     if (frame.goal_state !== undefined) chat.goal.value = frame.goal_state;
     const turn = chat.turnItem(String(frame.turn_id));
-    if (chat.running.value === String(frame.turn_id)) chat.running.value = "";
-    chat.stopping.value = false;
+    chat.runs(String(frame.turn_id), false);
     if (!turn) return;
     turn.seconds.value = (frame.latency_ms ?? 0) / 1000 || turn.seconds.value;
     turn.close(frame.status === "stopped" ? "stopped" : frame.status === "failed" ? "failed" : "done");
@@ -153,7 +151,7 @@ function open(chat, frame, late = false) {
   const turn = new Turn(articleId(id, id), id);
   turn.startedAt = Date.now() / 1000;
   chat.add(turn, answers.at(-1)?.id);
-  if (!late) chat.running.value = id;
+  if (!late) chat.runs(id, true);
   return turn;
 }
 

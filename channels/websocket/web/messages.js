@@ -1,5 +1,5 @@
 /** One article of the thread: what the user said, or a turn's answer. */
-import { html, useEffect, useLayoutEffect, useRef, useSignal } from "./h.js";
+import { html, useEffect, useSignal } from "./h.js";
 import { Activity, NowLine } from "./activity.js";
 import { fileUrl } from "./api.js";
 import { copyText } from "./code.js";
@@ -13,24 +13,15 @@ import { clock } from "./times.js";
 /** @typedef {import("./chat.js").Chat} Chat */
 /** @typedef {import("./items.js").Turn} Turn */
 
-/** @param {{chat: Chat, item: UserMessage | Turn, pin: import("./scroll.js").Pin}} props */
-export function Article({ chat, item, pin }) {
-  const place = useRef(/** @type {HTMLElement | null} */ (null));
-  useLayoutEffect(() => {
-    const box = place.current;
-    if (!box) return undefined;
-    pin.sizes.observe(box);
-    return () => pin.sizes.unobserve(box);
-  }, [pin]);
-  return item instanceof UserMessage
-    ? html`<${You} chat=${chat} item=${item} place=${place} />`
-    : html`<${Answer} chat=${chat} turn=${item} place=${place} />`;
+/** @param {{chat: Chat, item: UserMessage | Turn}} props */
+export function Article({ chat, item }) {
+  return item instanceof UserMessage ? html`<${You} chat=${chat} item=${item} />` : html`<${Answer} chat=${chat} turn=${item} />`;
 }
 
-/** @param {{chat: Chat, item: UserMessage, place: any}} props */
-function You({ chat, item, place }) {
+/** @param {{chat: Chat, item: UserMessage}} props */
+function You({ chat, item }) {
   const status = item.status.value;
-  return html`<article ref=${place} class=${`you ${status}`} aria-label="You said" data-id=${item.id}>
+  return html`<article class=${`you ${status}`} aria-label="You said" data-id=${item.id}>
     ${item.media.length > 0 && html`<div class="files">${item.media.map((file) => html`<${Shown} key=${file.id ?? file.name} file=${file} />`)}</div>`}
     ${item.text && html`<div class="bubble">${item.text}</div>`}
     <div class="foot">
@@ -63,15 +54,15 @@ export function Shown({ file }) {
     : html`<span class="file">${icon("attach")}<span>${name}</span></span>`;
 }
 
-/** @param {{chat: Chat, turn: Turn, place: any}} props */
-function Answer({ chat, turn, place }) {
+/** @param {{chat: Chat, turn: Turn}} props */
+function Answer({ chat, turn }) {
   const status = turn.status.value;
   const segments = turn.segments.value;
   const at = turn.stepsAt.value;
   const working = status === "working";
   const texts = segments.map((segment) => html`<${Text} key=${segment.id} segment=${segment} />`);
   if (at >= 0) texts.splice(Math.min(at, texts.length), 0, html`<${Activity} key="activity" turn=${turn} />`);
-  return html`<article ref=${place} class=${`turn ${status}`} aria-label="nanobot said" aria-busy=${working ? "true" : undefined} data-id=${turn.id}>
+  return html`<article class=${`turn ${status}`} aria-label="nanobot said" aria-busy=${working ? "true" : undefined} data-id=${turn.id}>
     ${texts}
     ${turn.media?.length > 0 && html`<div class="files">${turn.media.map((/** @type {any} */ file) => html`<${Shown} key=${file.id} file=${file} />`)}</div>`}
     <div class="foot">

@@ -17,9 +17,9 @@ export class Pin {
     this.view = null;
     this.top = 0;
     this.full = 0;
-    /** @type {WeakMap<Element, number>} */
-    this.heights = new WeakMap();
-    this.sizes = new ResizeObserver((entries) => this.#resized(entries));
+    /** What is read, while the reader is away from the end: a block and where it stood. @type {{node: Element, top: number} | null} */
+    this.anchor = null;
+    this.sizes = new ResizeObserver(() => this.#resized());
   }
 
   /** @param {HTMLElement} view @param {HTMLElement} content */
@@ -82,6 +82,7 @@ export class Pin {
     if (!view) return;
     const { scrollTop, scrollHeight, clientHeight } = view;
     const rest = scrollHeight - scrollTop - clientHeight;
+    const own = scrollTop === this.top; // set here, not by the reader
     const up = scrollTop < this.top - 1 && scrollHeight >= this.full;
     if (up && rest > NEAR_END) this.#unpin();
     else if (rest <= NEAR_END && scrollTop >= this.top) {
@@ -90,26 +91,28 @@ export class Pin {
     }
     this.top = scrollTop;
     this.full = scrollHeight;
+    if (!this.pinned && (!own || !this.anchor?.node.isConnected)) this.#read();
     if (scrollTop < NEAR_START) this.wantsOlder();
   };
 
-  /** @param {ResizeObserverEntry[]} entries */
-  #resized(entries) {
+  /** Remember the block at the upper edge. */
+  #read() {
     const view = this.view;
     if (!view) return;
-    let moved = 0;
-    const edge = view.getBoundingClientRect().top;
-    for (const { target } of entries) {
-      if (target === view || target === this.content) continue;
-      const height = target.getBoundingClientRect().height;
-      const before = this.heights.get(target);
-      this.heights.set(target, height);
-      // An article wholly above the view that grew late, for example by a formula, pushes what is read.
-      if (before !== undefined && target.getBoundingClientRect().top + before <= edge) moved += height - before;
-    }
+    const { left, top, width } = view.getBoundingClientRect();
+    const found = document.elementFromPoint(left + width / 2, top + 8)?.closest(".md > *, .md li, .bubble, article");
+    const node = found ?? [...view.querySelectorAll("article")].find((one) => one.getBoundingClientRect().bottom > top);
+    this.anchor = node ? { node, top: node.getBoundingClientRect().top } : null;
+  }
+
+  /** Something above may have grown: a formula, a page of older messages, a chunk that came back. */
+  #resized() {
+    const view = this.view;
+    if (!view) return;
     if (this.pinned) this.#follow();
-    else if (moved) {
-      view.scrollTop += moved;
+    else if (this.anchor?.node.isConnected) {
+      const moved = this.anchor.node.getBoundingClientRect().top - this.anchor.top;
+      if (Math.abs(moved) >= 0.5) view.scrollTop += moved;
       this.top = view.scrollTop;
       this.full = view.scrollHeight;
     }

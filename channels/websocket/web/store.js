@@ -202,8 +202,8 @@ function greet(chat, frame) {
   batch(() => {
     chat.epoch = frame.epoch;
     chat.seq = frame.seq;
-    chat.running.value = frame.running ? String(frame.turn_id ?? "") : "";
-    if (!frame.running) chat.stopping.value = false;
+    chat.turns.clear();
+    chat.runs(String(frame.turn_id ?? ""), Boolean(frame.running && frame.turn_id));
   });
   if (!frame.snapshot) return;
   chat.held = [];

@@ -45,7 +45,7 @@ function ChunkView({ chat, chunk, pin, last, before }) {
       const day = !earlier ? daysAgo(item.time) > 0 : daysAgo(item.time) !== daysAgo(earlier.time);
       return [
         day ? html`<div class="day" key=${`day:${id}`} role="separator" aria-label=${dayName(item.time)}><span>${dayName(item.time)}</span></div>` : null,
-        html`<${Article} key=${id} chat=${chat} item=${item} pin=${pin} />`,
+        html`<${Article} key=${id} chat=${chat} item=${item} />`,
       ];
     })}
   </div>`;

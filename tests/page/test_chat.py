@@ -1,0 +1,380 @@
+"""A chat on the page: sending, streaming, stopping, coming back."""
+
+import asyncio
+
+import pytest
+from playwright.async_api import Page, expect
+
+from nanobot.testing_port import line
+from tests.page.conftest import OpenPage, until
+from tests.page.server import SAMPLE, Play, Stage
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+IDS = "[...document.querySelectorAll('article')].map((one) => one.dataset.id)"
+
+
+async def send(page: Page, text: str) -> None:
+    box = page.get_by_role("textbox", name="Message")
+    await box.fill(text)
+    await box.press("Enter")
+
+
+async def html(page: Page) -> str:
+    """The last reply as it is drawn, once colours and formulas are there."""
+    await until(
+        page,
+        "!document.querySelector('[aria-busy]') && "
+        "[...document.querySelectorAll('.maths')].every((one) => one.childNodes.length) && "
+        "[...document.querySelectorAll('.code code')].every((one) => one.children.length)",
+    )
+    found: str = await page.evaluate("[...document.querySelectorAll('.md')].at(-1).innerHTML")
+    return found
+
+
+async def test_the_page_opens_with_its_landmarks_and_asks_nobody_else(stage: Stage, visit: OpenPage) -> None:
+    page = await visit()
+
+    await expect(page.get_by_role("navigation", name="Sessions")).to_be_visible()
+    await expect(page.get_by_role("main")).to_be_visible()
+    await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    loads = await page.evaluate(
+        "performance.getEntriesByType('resource').map((one) => [one.name, one.transferSize])"
+    )
+    assert all(name.startswith(stage.url) for name, _ in loads)
+    assert sum(size for _, size in loads) <= 120_000  # bytes on the wire
+    assert await page.evaluate("seen.shift") <= 0.01
+
+
+async def test_a_streamed_reply_is_drawn_as_it_is_after_a_reload_and_without_moving(
+    stage: Stage, visit: OpenPage
+) -> None:
+    async def script(play: Play) -> None:
+        await play.say(SAMPLE, 400)
+
+    stage.scripts["tell"] = script
+    page = await visit()
+    await send(page, "tell me")
+    live = await html(page)
+    shift = await page.evaluate("seen.shift")
+    await page.reload()
+    await page.wait_for_selector(".md")
+    again = await html(page)
+
+    assert live == again
+    assert "<table>" in live
+    assert "katex" in live
+    assert 'class="c-keyword"' in live
+    assert shift <= 0.02
+
+
+async def test_blocks_above_the_one_being_written_never_change(stage: Stage, visit: OpenPage) -> None:
+    async def script(play: Play) -> None:
+        await play.say(SAMPLE, 300)
+
+    stage.scripts["tell"] = script
+    page = await visit()
+    await page.evaluate("""() => {
+      window.flicker = [];
+      new MutationObserver((records) => {
+        for (const {target, removedNodes} of records) {
+          if (!target.classList?.contains('md')) continue;
+          for (const node of removedNodes) flicker.push(node.outerHTML);
+        }
+      }).observe(document.querySelector('#app'), {childList: true, subtree: true});
+    }""")
+    await send(page, "tell me")
+    await html(page)
+
+    assert await page.evaluate("flicker") == []
+
+
+async def test_stop_takes_the_place_of_send_and_ends_the_turn_at_once(stage: Stage, visit: OpenPage) -> None:
+    async def script(play: Play) -> None:
+        await play.say("Counting: ")
+        await play.say("1 2 3 " * 400, 50)
+
+    stage.scripts["count"] = script
+    page = await visit()
+    await send(page, "count")
+    stop = page.get_by_role("button", name="Stop")
+    await expect(page.locator(".md")).to_contain_text("1 2 3")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_have_count(0)
+    took = await page.evaluate("""async () => {
+      const start = performance.now();
+      document.querySelector('[aria-label=Stop]').click();
+      while (document.querySelector('[aria-label=Stop]')) await new Promise(requestAnimationFrame);
+      return performance.now() - start;
+    }""")
+
+    assert took <= 400  # 200 on an idle machine
+    await expect(stop).to_have_count(0)
+    await expect(page.locator("article.turn")).to_contain_text("Stopped")
+    await send(page, "count again")
+    await expect(page.locator("article.turn").nth(1)).to_contain_text("1 2 3")
+    await page.get_by_role("textbox", name="Message").press("Escape")
+    await expect(page.locator("article.turn").nth(1)).to_contain_text("Stopped")
+
+
+async def test_a_cut_socket_loses_nothing_and_repeats_nothing(stage: Stage, visit: OpenPage) -> None:
+    text = " ".join(f"word{number}" for number in range(300))
+    middle = asyncio.Event()
+    back = asyncio.Event()
+
+    async def script(play: Play) -> None:
+        await play.say(text[:800], 2_000)
+        middle.set()
+        await play.say(text[800:1_400], 100)
+        await back.wait()
+        await play.say(text[1_400:], 2_000)
+
+    stage.scripts["tell"] = script
+    page = await visit()
+    await send(page, "tell me")
+    await middle.wait()
+    stage.drop()
+    await expect(page.get_by_role("status").filter(has_text="Reconnecting…")).to_be_visible(timeout=1_500)
+    await expect(page.get_by_role("status").filter(has_text="Reconnecting…")).to_have_count(0)
+    back.set()
+    await page.wait_for_selector("article.turn.done")
+
+    assert await page.locator(".md").inner_text() == text
+    ids = await page.evaluate(IDS)
+    assert len(ids) == len(set(ids)) == 2
+
+
+async def test_a_message_sent_while_the_server_is_down_is_answered_once_after_a_restart(
+    stage: Stage, visit: OpenPage
+) -> None:
+    page = await visit()
+    await send(page, "first")
+    await page.wait_for_selector("article.turn.done")
+    before = await page.locator("article").all_inner_texts()
+    await stage.stop()
+    await expect(page.get_by_role("status").filter(has_text="Reconnecting…")).to_be_visible()
+    await send(page, "second")
+    await expect(page.get_by_text("Sending…")).to_be_visible()
+    await stage.start()
+
+    await expect(page.locator("article.turn.done")).to_have_count(2, timeout=15_000)
+    await expect(page.get_by_text("Sending…")).to_have_count(0)
+    texts = await page.locator("article").all_inner_texts()
+    assert [text.split("\n")[0] for text in texts] == [
+        "first",
+        "You said: first",
+        "second",
+        "You said: second",
+    ]
+    assert texts[:2] == before
+    assert [one.text for one in stage.port.accepted] == ["first", "second"]
+    ids = await page.evaluate(IDS)
+    assert len(ids) == len(set(ids))
+
+
+async def test_an_unsent_message_survives_a_reload(stage: Stage, visit: OpenPage) -> None:
+    page = await visit()
+    await page.evaluate("window.WebSocket.prototype.send = () => {}")  # the network swallows it
+    await send(page, "do not lose me")
+    await expect(page.get_by_text("Sending…")).to_be_visible()
+    await page.reload()
+
+    await page.wait_for_selector("article.turn.done")
+    assert [one.text for one in stage.port.accepted] == ["do not lose me"]
+    assert await page.locator("article").count() == 2
+
+
+async def test_a_sent_message_never_flashes(visit: OpenPage) -> None:
+    page = await visit()
+    await page.evaluate("""() => {
+      window.counts = [];
+      const look = () => {
+        counts.push(document.querySelectorAll('article[aria-label="You said"]').length);
+        requestAnimationFrame(look);
+      };
+      look();
+    }""")
+    await send(page, "hello")
+    await page.wait_for_selector("article.turn.done")
+
+    counts = await page.evaluate("counts")
+    assert counts == sorted(counts)
+    assert counts[-1] == 1
+
+
+async def test_a_restarted_turn_replaces_what_its_first_life_streamed(stage: Stage, visit: OpenPage) -> None:
+    go = asyncio.Event()
+
+    async def script(play: Play) -> None:
+        await play.say("A half sentence that was interr")
+        await go.wait()
+        play.streams, play.text = play.streams + 7, ""
+        await play.say("The whole sentence.")
+
+    stage.scripts["tell"] = script
+    page = await visit()
+    await send(page, "tell me")
+    await expect(page.locator(".md")).to_contain_text("half sentence")
+    go.set()
+    await page.wait_for_selector("article.turn.done")
+
+    assert await page.locator(".md").all_inner_texts() == ["The whole sentence."]
+
+
+async def test_two_tabs_show_one_copy_of_everything(visit: OpenPage) -> None:
+    first = await visit()
+    await send(first, "hello")
+    await first.wait_for_selector("article.turn.done")
+    second = await visit(await first.evaluate("location.hash"))
+    await send(second, "and from here")
+    await expect(first.locator("article.turn.done")).to_have_count(2)
+    await expect(second.locator("article.turn.done")).to_have_count(2)
+
+    for page in (first, second):
+        texts = await page.locator("article").all_inner_texts()
+        heads = [text.split("\n")[0] for text in texts]
+        assert heads == ["hello", "You said: hello", "and from here", "You said: and from here"]
+
+
+async def test_tools_are_one_quiet_line_that_opens(stage: Stage, visit: OpenPage) -> None:
+    go = asyncio.Event()
+
+    async def script(play: Play) -> None:
+        await play.think("Let me look first.")
+        await play.tool("read_file", {"path": "notes.md"}, "three lines")
+        await play.tool("exec", {"command": "false"}, "exit status 1", error=True)
+        running = asyncio.create_task(play.tool("exec", {"command": "make test"}, "ok", 0.2))
+        await go.wait()
+        await running
+        await play.say("All done.")
+
+    stage.scripts["work"] = script
+    page = await visit()
+    await send(page, "work")
+    await expect(page.get_by_role("button", name="exec make test")).to_have_attribute(
+        "aria-expanded", "false"
+    )
+    go.set()
+    summary = page.get_by_role("button", name="Worked through 3 steps")
+    await summary.click()
+    steps = page.locator(".step")
+
+    await expect(steps).to_have_count(4)
+    await expect(steps.nth(0)).to_have_text("Let me look first. ")
+    await expect(steps.nth(2)).to_contain_text("failed")
+    await page.reload()
+    await page.get_by_role("button", name="Worked through 3 steps").click()
+    await expect(steps.nth(1)).to_contain_text("three lines")
+
+
+async def test_a_steering_message_stands_between_the_two_halves_of_the_turn(
+    stage: Stage, visit: OpenPage
+) -> None:
+    steered = asyncio.Event()
+
+    async def script(play: Play) -> None:
+        await play.say("First half.")
+        await steered.wait()
+        more = await play.stage._queues[play.inbound.key].get()
+        play.steer(more)
+        await play.say("Second half.")
+
+    stage.scripts["work"] = script
+    page = await visit()
+    await send(page, "work")
+    await expect(page.locator(".md")).to_have_text("First half.")
+    await send(page, "no, differently")
+    steered.set()
+    await page.wait_for_selector("article.turn.done")
+    order = ["work", "First half.", "no, differently", "Second half."]
+
+    assert [text.split("\n")[0] for text in await page.locator("article").all_inner_texts()] == order
+    live = await page.evaluate(IDS)
+    await page.reload()
+    await page.wait_for_selector("article.turn.done")
+    assert [text.split("\n")[0] for text in await page.locator("article").all_inner_texts()] == order
+    assert (await page.evaluate(IDS))[1::2] == live[1::2]
+
+
+async def test_older_messages_come_without_moving_what_is_read(stage: Stage, visit: OpenPage) -> None:
+    for number in range(120):
+        said = f"question {number} " + "and more words " * (number % 40)
+        stage.fill(
+            "websocket:long", line("user", said, f"q{number}"), line("assistant", SAMPLE, f"q{number}")
+        )
+    page = await visit("#websocket:long")
+    moved = await page.evaluate("""async () => {
+      const view = document.querySelector('.scroll');
+      const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      for (let i = 0; i < 40; i++) await frame();
+      const worst = [];
+      for (let round = 0; round < 14; round++) {
+        view.scrollTop = Math.max(0, view.scrollTop - 2500);
+        await frame();
+        const edge = view.getBoundingClientRect().top;
+        const first = [...document.querySelectorAll('.md > *, .bubble')].find((one) => one.getBoundingClientRect().bottom > edge + 5);
+        const at = first.getBoundingClientRect().top;
+        const before = document.querySelectorAll('.chunk').length;
+        for (let i = 0; i < 12 && document.querySelectorAll('.chunk').length === before; i++) await frame();
+        for (let i = 0; i < 3; i++) await frame();
+        if (first.isConnected) worst.push(Math.abs(first.getBoundingClientRect().top - at));
+      }
+      return [Math.max(...worst), document.querySelectorAll('.chunk').length];
+    }""")
+
+    assert moved[0] <= 2  # pixels
+    assert moved[1] >= 3
+    ids = await page.evaluate(IDS)
+    assert len(ids) == len(set(ids))
+
+
+async def test_reading_above_is_not_disturbed_by_the_stream(stage: Stage, visit: OpenPage) -> None:
+    go = asyncio.Event()
+
+    async def script(play: Play) -> None:
+        await play.say(SAMPLE)
+        await go.wait()
+        await play.say(SAMPLE, 1_500)
+
+    stage.scripts["tell"] = script
+    page = await visit()
+    await send(page, "tell me")
+    await expect(page.get_by_text("That is all")).to_be_visible()
+    await page.locator(".scroll").hover()
+    await page.mouse.wheel(0, -500)
+    jump = page.get_by_role("button", name="Jump to latest")
+    await expect(jump).to_be_visible()
+    await page.evaluate("""async () => {
+      const view = document.querySelector('.scroll');
+      for (let top = -1; top !== view.scrollTop; await new Promise((next) => setTimeout(next, 150))) top = view.scrollTop;
+    }""")
+    top = await page.evaluate("document.querySelector('.scroll').scrollTop")
+    go.set()
+    await page.wait_for_selector("article.turn.done")
+
+    assert await page.evaluate("document.querySelector('.scroll').scrollTop") == top
+    await jump.click()
+    await expect(jump).to_have_count(0)
+    rest = "(() => { const v = document.querySelector('.scroll'); return v.scrollHeight - v.scrollTop - v.clientHeight; })()"
+    assert await page.evaluate(rest) < 2
+
+
+async def test_the_announcer_says_when_work_begins_and_ends_and_nothing_between(
+    stage: Stage, visit: OpenPage
+) -> None:
+    async def script(play: Play) -> None:
+        await play.say("word " * 60, 200)
+
+    stage.scripts["tell"] = script
+    page = await visit()
+    await page.evaluate("""() => {
+      window.said = [];
+      const place = document.querySelector('.unseen[role=status]');
+      new MutationObserver(() => said.push(place.textContent)).observe(place, {childList: true, characterData: true, subtree: true});
+    }""")
+    await send(page, "tell me")
+    await expect(page.locator("article.turn")).to_have_attribute("aria-busy", "true")
+    await expect(page.get_by_role("log")).to_have_attribute("aria-live", "off")
+    await page.wait_for_selector("article.turn.done")
+
+    await expect(page.locator(".unseen")).to_have_text("Reply finished")
+    assert await page.evaluate("said") == ["Working", "Reply finished"]

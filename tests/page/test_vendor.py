@@ -1,0 +1,61 @@
+"""What the page is made of: vendored files as recorded, small modules, few bytes."""
+
+import gzip
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "channels" / "websocket" / "web"
+CORE = ("preact", "hooks", "htm", "signals", "signals-core", "marked")
+
+
+def own_modules() -> list[Path]:
+    return sorted(WEB.glob("*.js"))
+
+
+def test_every_vendored_file_has_its_recorded_hash() -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "vendor_web.py"), "--check"]
+    result = subprocess.run(script, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_changed_vendored_file_is_found(tmp_path: Path) -> None:
+    target = tmp_path / "channels" / "websocket" / "web" / "vendor"
+    shutil.copytree(WEB / "vendor", target)
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "vendor_web.py", tmp_path / "scripts")
+    with (target / "preact.js").open("a") as file:
+        file.write("//")
+    script = [sys.executable, str(tmp_path / "scripts" / "vendor_web.py"), "--check"]
+    result = subprocess.run(script, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 1
+    assert "preact.js: changed by hand" in result.stdout
+
+
+def test_what_is_loaded_before_a_reply_is_drawn_is_small() -> None:
+    files = [
+        *own_modules(),
+        *WEB.glob("*.css"),
+        WEB / "index.html",
+        *(WEB / "vendor" / f"{name}.js" for name in CORE),
+    ]
+    size = sum(len(gzip.compress(file.read_bytes(), 9)) for file in files if file.name != "highlight.js")
+
+    assert size <= 82_000  # bytes, as the server sends them
+
+
+def test_no_module_is_long_writes_markup_or_is_missing_from_the_preload_list() -> None:
+    index = (WEB / "index.html").read_text()
+    lazy = {"boot.js", "highlight.js"}
+    for file in own_modules():
+        text = file.read_text()
+        assert text.count("\n") < 400, file.name
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySetInnerHTML|\beval\(", text
+        ), file.name
+        assert file.name in lazy or f'href="{file.name}"' in index, file.name
