@@ -61,6 +61,13 @@ async def test_another_chat_of_the_same_channel_is_reached_but_not_at_the_highes
     assert maximum.sent == [(Address("telegram", "7", "topic:1"), "hi", ())]
 
 
+async def test_a_chat_of_the_page_writes_to_no_other_since_those_belong_to_other_people(desk: Desk) -> None:
+    desk.here = Address("websocket", "mine")
+    assert (await desk.call("message", text="hi", chat_id="yours")).text.startswith("Refused")
+    assert not (await desk.call("message", text="hi")).error
+    assert [address for address, _, _ in desk.sent] == [Address("websocket", "mine")]
+
+
 async def test_an_empty_message_and_a_failed_one_are_told(desk: Desk) -> None:
     assert "needs text or files" in (await desk.call("message", text="  ")).text
 

@@ -31,6 +31,7 @@ class Desk:
         self.state = self.workspace / ".nanobot"
         self.sent: list[tuple[Address, str, tuple[Attachment, ...]]] = []
         self.said: list[str] = []
+        self.here = Address("telegram", "7", "topic:1")
         self.outside = root / "outside.txt"
         (self.state / "sessions").mkdir(parents=True)
         (self.workspace / "channels" / "echo").mkdir(parents=True)
@@ -54,8 +55,7 @@ class Desk:
         return await run_tool(self.toolbox, ToolCall(call, name, arguments), self.context(call))
 
     def context(self, call: str = "c1") -> ToolContext:
-        here = Address("telegram", "7", "topic:1")
-        return ToolContext(here.key, "t1", call, here, self.workspace, self.said.append)
+        return ToolContext(self.here.key, "t1", call, self.here, self.workspace, self.said.append)
 
     async def _send(self, address: Address, text: str, media: tuple[Attachment, ...]) -> str:
         self.sent.append((address, text, media))

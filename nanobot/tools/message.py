@@ -71,6 +71,8 @@ def _target(arguments: Message, here: Address, *, other_chats: bool) -> Address:
         return Address(here.channel, here.chat_id, arguments.thread or here.thread)
     if not other_chats:
         raise Refused("at this security level messages go only to the chat they were asked in")
+    if here.channel == "websocket":  # a chat of the page belongs to the person who opened it
+        raise Refused("on the page messages go only to the chat they were asked in")
     return Address(here.channel, arguments.chat_id, arguments.thread)
 
 
