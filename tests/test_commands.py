@@ -50,7 +50,8 @@ def test_ordinary_text_is_no_command(text: str) -> None:
 
 def test_an_exclamation_mark_stands_for_the_slash_in_slack_only() -> None:
     found = parse(said("!goal go", channel="slack"))
-    assert found and found.name == "goal"
+    assert found
+    assert found.name == "goal"
     assert parse(said("!goal go", channel="websocket")) is None
 
 
@@ -67,7 +68,9 @@ async def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
 def test_an_unknown_command_is_answered_at_once_like_an_immediate_one() -> None:
     commands = table()
     unknown, stop, goal = (parse(said(text)) for text in ("/nope", "/stop", "/goal x"))
-    assert unknown and stop and goal
+    assert unknown
+    assert stop
+    assert goal
     assert commands.immediate(unknown)
     assert commands.immediate(stop)
     assert not commands.immediate(goal)
