@@ -4,13 +4,11 @@ Nothing is changed: state that is absent stays absent.
 """
 
 import os
-import re
 import shutil
 import stat
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +18,7 @@ from nanobot import __version__, http
 from nanobot.clock import SystemClock, deadline, stamp
 from nanobot.config import ChannelSettings, Config, load
 from nanobot.errors import DeadlineExceeded, NanobotError
+from nanobot.extras import missing
 from nanobot.messages import Line
 from nanobot.model import Failed, ModelRequest, Text
 from nanobot.models.registry import ModelRegistry
@@ -68,32 +67,14 @@ async def examine(workspace: Path, *, ask_model: bool = True) -> AsyncIterator[C
 
 def python() -> Check:
     text = f"Python {sys.version.split()[0]}, nanobot {__version__}"
-    there = [name for name in ("slack", "telegram", "local") if not extra_missing(name)]
+    there = [name for name in ("slack", "telegram", "local") if not missing(name)]
     extras = f", extras: {', '.join(there) or 'none'}"
-    lack = extra_missing("")
+    lack = missing("")
     if lack:
         return Check(
             "python", "fail", f"{text}; missing: {', '.join(lack)}", "pip install --force-reinstall nanobot"
         )
     return Check("python", "ok", text + extras)
-
-
-def extra_missing(extra: str) -> list[str]:
-    """The distributions that a pip extra names ("" = nanobot itself) and that are not installed."""
-    missing = []
-    for requirement in metadata.requires("nanobot") or ():
-        spec, _, marker = requirement.partition(";")
-        wanted = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
-        name = re.match(r"[A-Za-z0-9._-]+", spec.strip())
-        if name is None or (wanted.group(1) if wanted else "") != extra:
-            continue
-        if "win32" in marker and sys.platform == "win32":
-            continue
-        try:
-            metadata.version(name.group())
-        except metadata.PackageNotFoundError:
-            missing.append(name.group())
-    return missing
 
 
 def configured(config: Config) -> Check:
@@ -166,7 +147,7 @@ def enabled_channel(channel: ChannelSettings) -> Check:
     if not (channel.folder / "__init__.py").is_file():
         remedy = f"Set enabled = false in [channels.{channel.name}]."
         return Check(name, "fail", f"this build has no adapter for {manifest.title}", remedy)
-    lack = extra_missing(manifest.extra) if manifest.extra else []
+    lack = missing(manifest.extra) if manifest.extra else []
     if lack:
         return Check(name, "fail", f"{', '.join(lack)} is not installed", manifest.needs)
     given = [key for key, setting in manifest.settings.items() if setting.secret and channel.values[key]]

@@ -26,6 +26,7 @@ FLOORS: dict[int, set[str]] = {
         "config",
         "content",
         "executors",
+        "extras",
         "logs",
         "manifest",
         "metrics",

@@ -9,7 +9,7 @@ def channels(ctx: typer.Context, workspace: WorkspaceOption = None, json: JsonOp
     """List channels: shipped and of the workspace, which are enabled, and what they still need."""
     from nanobot import content  # noqa: PLC0415 - lazy: --help reads no configuration
     from nanobot.config import load  # noqa: PLC0415 - lazy: see above
-    from nanobot.doctor import extra_missing  # noqa: PLC0415 - lazy: see above
+    from nanobot.extras import missing  # noqa: PLC0415 - lazy: see above
     from nanobot.manifest import read  # noqa: PLC0415 - lazy: see above
 
     place = workspace_of(ctx, workspace)
@@ -19,7 +19,7 @@ def channels(ctx: typer.Context, workspace: WorkspaceOption = None, json: JsonOp
     for name, folder in content.find("channels", place).items():
         manifest = read(folder)
         code = (folder / "__init__.py").is_file()
-        lack = extra_missing(manifest.extra)
+        lack = missing(manifest.extra) if manifest.extra else []
         rows.append(
             {
                 "name": name,

@@ -143,6 +143,8 @@ class Screen:
                 self.line(f"· {frame['name']} {cut(clean(str(frame.get('arguments') or '')), 90)}", dim=True)
             case "tool_event" if frame.get("phase") == "error":
                 self.line(f"· {frame['name']} failed: {cut(clean(str(frame.get('error'))), 90)}", dim=True)
+            case "turn_end" if frame.get("status") == "stopped":
+                self.line("· stopped", dim=True)
             case "notice":
                 self.line(f"· {frame['text']}", dim=True)
             case _:
