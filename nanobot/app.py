@@ -12,7 +12,7 @@ import msgspec
 from loguru import logger
 from prometheus_client import generate_latest
 
-from nanobot import content, http, logs, metrics, plugins
+from nanobot import content, footprint, http, logs, metrics, plugins
 from nanobot.channel import Channel
 from nanobot.chat_commands import ChatCommands
 from nanobot.clock import Clock, SystemClock
@@ -222,6 +222,7 @@ async def warm(registry: ModelRegistry, bench: Workbench, name: str) -> None:
     try:
         await registry.warm(name)
         bench.prompts.system(small=bench.model(name).small)
+        footprint.settle()
     except NanobotError as error:  # the first turn says it in the chat; here it is said to the operator
         logger.warning("model {}: {}", name, error)
 
@@ -246,6 +247,7 @@ async def serve(config: Config, on_ready: Callable[[App], None]) -> None:
 
 def run(workspace: Path, *, host: str | None = None, port: int | None = None) -> int:
     """`nanobot gateway`: returns the exit code. UsageError goes to the caller."""
+    footprint.one_arena()
     config = load(workspace)
     changed = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     if changed:
