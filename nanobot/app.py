@@ -248,10 +248,7 @@ async def serve(config: Config, on_ready: Callable[[App], None]) -> None:
 def run(workspace: Path, *, host: str | None = None, port: int | None = None) -> int:
     """`nanobot gateway`: returns the exit code. UsageError goes to the caller."""
     footprint.one_arena()
-    config = load(workspace)
-    changed = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    if changed:
-        config = msgspec.structs.replace(config, http=config.http.model_copy(update=changed))
+    config = load(workspace, host=host, port=port)
     logs.setup(config.logs.level, as_json=config.logs.as_json, secrets=config.secrets())
 
     def announce(app: App) -> None:

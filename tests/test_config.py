@@ -397,3 +397,9 @@ def test_reading_a_configuration_imports_no_channel_and_no_model() -> None:
 
 def test_the_package_says_what_it_offers() -> None:
     assert all(hasattr(configuration, name) for name in configuration.__all__)
+
+
+def test_a_host_of_the_command_line_is_refused_without_a_token_like_one_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--host"):
+        load(tmp_path, host="0.0.0.0")
+    assert load(tmp_path, host="127.0.0.1", port=0).http.port == 0
