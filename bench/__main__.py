@@ -46,7 +46,7 @@ parts:
   kill    kill -9 and SIGTERM with 25 accepted messages: unanswered, answered twice
 
 environment:
-  PEER_PY   a Python that has nanobot-ai==0.3.5; the peer is then measured too (adds about ten minutes)
+  PEER_PY   a Python that has nanobot-ai==0.3.5; the peer is then measured too (adds some minutes)
 
 A failed or wrong turn is named under the table. Figures go to bench/results/, as JSON."""
 
@@ -68,7 +68,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         help="measure this one; may be repeated",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a smaller load, under a minute; rougher figures"
+        "--quick", action="store_true", help="a smaller load, about a minute; rougher figures"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures go")
     parser.add_argument("--check", action="store_true", help="exit with 1 where a target figure is missed")

@@ -4,7 +4,7 @@ The name of the model that a request asks for says how it answers:
 `instant`     20 tokens, all at once
 `realistic`   500 ms to the first token, then 20 tokens at 50 a second
 `echo-<s>`    after <s> seconds, the `tok-…` words of the messages since the last answer: who was answered, and how often
-`GET /stats` tells how many calls there were and how large their bodies.
+`GET /stats` tells how many calls there were since it was last asked, and how large their bodies.
 
     python -m bench.fake_llm        prints `ready http://127.0.0.1:<port>/v1`
 """
@@ -56,6 +56,7 @@ class Model:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method == "GET":
             counted = {"calls": self.calls, "largest": self.largest, "total": self.total}
+            self.calls = self.largest = self.total = 0
             return web.Response(body=msgspec.json.encode(counted), content_type="application/json")
         body = await request.content.read()
         self.calls += 1

@@ -18,12 +18,15 @@ import msgspec
 import uvloop
 from websockets.asyncio.server import ServerConnection, serve
 
+MESSAGE_BYTES = 270  # of each message that a history is prepared with
+
 
 def past(count: int) -> list[dict[str, str]]:
     """A conversation of this many messages, about 300 bytes each."""
     roles = ("user", "assistant")
     return [
-        {"role": roles[number % 2], "content": f"{number:05d} ".ljust(270, "x")} for number in range(count)
+        {"role": roles[number % 2], "content": f"{number:05d} ".ljust(MESSAGE_BYTES, "x")}
+        for number in range(count)
     ]
 
 

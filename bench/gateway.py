@@ -122,6 +122,8 @@ def write_history(sessions: Path, wanted: Past) -> None:
         manager.save(session, fsync=False)
         manager.invalidate(session.key)
     manager.flush_all()
+    again = SessionManager(directory=sessions).get_or_create(f"websocket:{wanted.chats[0]}")
+    assert len(again.messages) == wanted.messages, "the prepared history is not read back"
 
 
 def fresh(folder: Path) -> Path:

@@ -92,7 +92,7 @@ class Peer:
         with (folder / "peer.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 str(self._python),
-                *("-m", "nanobot", "gateway", "--foreground", "-c", str(path)),
+                *("-P", "-m", "nanobot", "gateway", "--foreground", "-c", str(path)),
                 cwd=folder,
                 env=env,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -113,7 +113,13 @@ class Peer:
         return server
 
     def version_command(self) -> list[str]:
-        return [str(self._python), "-m", "nanobot", "--version"]
+        return [
+            str(self._python),
+            "-P",
+            "-m",
+            "nanobot",
+            "--version",
+        ]  # -P: the package of this folder has the same name
 
     def answers(self, folder: Path) -> list[str]:
         found: list[str] = []
@@ -137,7 +143,7 @@ class Peer:
     async def _run(self, script: str, argument: Path, folder: Path, stdin: bytes) -> bytes:
         def run() -> bytes:
             return subprocess.run(
-                [str(self._python), "-c", script, str(argument)],
+                [str(self._python), "-P", "-c", script, str(argument)],
                 input=stdin,
                 cwd=folder,
                 env=self._env(folder),

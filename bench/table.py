@@ -31,7 +31,8 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         Row("many.end_p50_ms", "100 chats: turn_end p50", "ms"),
         Row("many.end_p99_ms", "100 chats: turn_end p99", "ms"),
         Row("many.cpu_ms", "100 chats: gateway CPU per turn", "ms"),
-        Row("rss.idle", "RSS idle", "MB", 60.0),
+        Row("rss.ready", "RSS at ready", "MB"),
+        Row("rss.idle", "RSS idle, 3 s later", "MB", 60.0),
         Row("rss.turns", "RSS after turns", "MB", 65.0),
         Row("rss.many", "RSS after 100 chats", "MB"),
     ),
@@ -39,6 +40,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "long": (
         Row("long.cpu_ms", "2,000-message history: CPU per turn", "ms", 15.0),
         Row("long.end_p50_ms", "2,000-message history: turn_end p50", "ms"),
+        Row("long.request_kb", "2,000-message history: request body", "kB"),
         Row("long.load_cpu_ms", "2,000-message history: CPU of the first turn", "ms"),
     ),
     "idle": (

@@ -1,8 +1,13 @@
 """Figures of turns: CPU, rates, latencies and memory of a target under load."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from bench import load
+from bench.floor import MESSAGE_BYTES
 from bench.gateway import Past, Target, fresh
 from bench.load import percentile
 from bench.processes import Server, running
@@ -10,6 +15,7 @@ from bench.processes import Server, running
 Figures = dict[str, float | str]
 
 MS = 1e3
+SETTLE_SECONDS = 3.0  # after ready: what a gateway still does by itself then belongs to its idle memory
 
 
 class Effort:
@@ -39,6 +45,13 @@ def note(figures: Figures, name: str, result: load.Result) -> None:
         figures[f"{name}.faults"] = found
 
 
+async def asked(llm: str) -> dict[str, Any]:
+    """What the fake model counted since it was asked last."""
+    async with load.client() as session, session.get(llm.replace("/v1", "/stats")) as response:
+        found: dict[str, Any] = msgspec.json.decode(await response.read())
+        return found
+
+
 async def warm(server: Server, effort: Effort) -> None:
     await load.run(server.socket, ["warm"], 5, timeout=effort.timeout)
 
@@ -47,6 +60,8 @@ async def short(target: Target, folder: Path, llm: str, effort: Effort) -> Figur
     """One chat at a time and a hundred at once, on an instant model; memory before and after."""
     figures: Figures = {}
     async with running(await target.start(fresh(folder), llm, "instant")) as server:
+        figures["rss.ready"] = server.rss()
+        await asyncio.sleep(SETTLE_SECONDS)
         figures["rss.idle"] = server.rss()
         await warm(server, effort)
         many, turns = effort.single
@@ -81,6 +96,7 @@ async def long(target: Target, folder: Path, llm: str, effort: Effort) -> Figure
     """Chats whose history is 2,000 messages long, one at a time; the first turn of each, which loads it, is apart."""
     figures: Figures = {}
     many, turns = effort.long
+    await asked(llm)
     names = chats("long", many)
     past = Past(tuple(names), 2_000 - 2 * (turns + 1))
     async with running(await target.start(fresh(folder), llm, "instant", past)) as server:
@@ -92,6 +108,9 @@ async def long(target: Target, folder: Path, llm: str, effort: Effort) -> Figure
         result = await load.run(server.socket, names, turns, one_by_one=True, timeout=effort.timeout)
         figures["long.cpu_ms"] = (server.cpu() - before) / max(1, result.turns) * MS
         figures["long.end_p50_ms"] = percentile(result.end, 50) * MS
+        figures["long.request_kb"] = largest = (await asked(llm))["largest"] / 1e3
+        if largest < past.messages * MESSAGE_BYTES / 1e3:
+            figures["long.history.faults"] = f"the model was sent {largest:.0f} kB: not the whole history"
         note(figures, "long", result)
     return figures
 
