@@ -378,3 +378,28 @@ async def test_the_announcer_says_when_work_begins_and_ends_and_nothing_between(
 
     await expect(page.locator(".unseen")).to_have_text("Reply finished")
     assert await page.evaluate("said") == ["Working", "Reply finished"]
+
+
+async def test_a_message_that_waits_for_its_turn_stays_on_the_page_through_a_restart(
+    stage: Stage, visit: OpenPage
+) -> None:
+    go = asyncio.Event()
+
+    async def script(play: Play) -> None:
+        await play.say("Working on it.")
+        await go.wait()
+
+    stage.scripts["hold"] = script
+    page = await visit()
+    await send(page, "hold")
+    await expect(page.locator(".md")).to_have_text("Working on it.")
+    await send(page, "next")
+    await expect(page.get_by_text("Sending…")).to_have_count(0)
+    await stage.restart()
+    await expect(page.get_by_role("status").filter(has_text="Reconnecting…")).to_have_count(0)
+    await expect(page.get_by_role("article", name="You said")).to_have_count(2)
+    go.set()
+    await expect(page.locator("article.turn.done")).to_have_count(2)
+
+    heads = [text.split("\n")[0] for text in await page.locator("article").all_inner_texts()]
+    assert heads == ["hold", "Working on it.", "next", "You said: next"]

@@ -56,6 +56,8 @@ async def test_half_written_markup_is_closed_or_hidden(visit: OpenPage) -> None:
         "text\n\n| a | b |\n": "text\n\n",
         "| a | b |\n|---|---|\n| 1 |": "| a | b |\n|---|---|\n",
         "text\n\n$$\na + b": "text\n\n",
+        "text\n\n$$\na + b\n$": "text\n\n",
+        "text\n\n$$\na + b\n$$": "text\n\n$$\na + b\n$$",
         "costs $5 and": "costs $5 and",
         "**a _b": "**a _b_**",
         "```py\nx\n``": "```py\nx\n",

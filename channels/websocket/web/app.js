@@ -43,7 +43,6 @@ function App() {
   const open = drawer.value;
   useEffect(() => {
     if (!open) return undefined;
-    const back = /** @type {HTMLElement | null} */ (document.activeElement);
     side.current?.querySelector("button")?.focus();
     const keys = (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Escape") drawer.value = false;
@@ -52,7 +51,8 @@ function App() {
     addEventListener("keydown", keys);
     return () => {
       removeEventListener("keydown", keys);
-      back?.focus();
+      // By now `inert` has taken the focus from the button that opened the drawer.
+      /** @type {HTMLElement | null} */ (document.querySelector(".menu"))?.focus();
     };
   }, [open]);
   const where = channelName(chat.channel);

@@ -47,7 +47,6 @@ export class Chat {
     this.stopping = signal(false);
     this.wanted = 0; // counts the loads of its newest page; only the last one counts
     this.stale = false; // a newer snapshot of its history is on the way
-    this.draft = "";
   }
 
   /** @param {string} turn @param {boolean} on */
@@ -125,13 +124,19 @@ export class Chat {
    */
   reconcile(page, before) {
     const known = this.ids;
-    const unsent = known.map((id) => this.items.get(id)).filter((item) => item instanceof UserMessage && item.status.value !== "accepted");
+    const named = new Set(page.map((item) => this.find(item.id)?.id));
+    const lastNamed = known.findLastIndex((id) => named.has(id));
     const first = page.findIndex((item) => this.find(item.id));
     const cut = first >= 0 ? known.indexOf(/** @type {any} */ (this.find(page[first].id)).id) : -1;
     const overlaps = cut >= 0 && first === 0;
     const kept = overlaps ? known.slice(0, cut) : [];
+    // What was said after all that the page knows is on its way into the history: unsent, or waiting for its turn.
+    const said = (/** @type {string} */ id) => /** @type {any} */ (this.items.get(id));
+    const waiting = known
+      .filter((id, at) => at >= kept.length && !named.has(id) && said(id) instanceof UserMessage && (at > lastNamed || said(id).status.value !== "accepted"))
+      .map(said);
     const next = page.map((item) => this.#merged(item));
-    for (const item of unsent) if (item && !next.includes(item)) next.push(item);
+    next.push(...waiting);
     const order = [...kept, ...next.map((item) => item.id)];
     const items = new Map(kept.map((id) => [id, /** @type {any} */ (this.items.get(id))]));
     for (const item of next) items.set(item.id, item);

@@ -177,11 +177,24 @@ export function mend(tail) {
   }
   const start = lastParagraph(text);
   const paragraph = text.slice(start);
-  const display = [...paragraph.matchAll(/(?:^|\n) {0,3}(?:\$\$|\\\[)/g)].pop();
-  if (display && !/\$\$|\\\]/.test(paragraph.slice(display.index + display[0].length))) {
-    return text.slice(0, start) + paragraph.slice(0, display.index);
-  }
+  const formula = openFormula(paragraph);
+  if (formula >= 0) return text.slice(0, start) + paragraph.slice(0, formula);
   return text.slice(0, start) + closed(paragraph);
+}
+
+/** Where a displayed formula begins that has no end yet, or -1. @param {string} paragraph */
+function openFormula(paragraph) {
+  let open = -1;
+  let closer = "";
+  for (const { 0: mark, index } of paragraph.matchAll(/\$\$|\\\[|\\\]/g)) {
+    if (open >= 0) {
+      if (mark === closer) open = -1;
+    } else if (mark !== "\\]" && /(?:^|\n) {0,3}$/.test(paragraph.slice(0, index))) {
+      open = index;
+      closer = mark === "$$" ? "$$" : "\\]";
+    }
+  }
+  return open;
 }
 
 /** Where the last paragraph begins. @param {string} text */

@@ -220,6 +220,8 @@ function take(chat, frame) {
   chat.seq = frame.seq;
   apply(chat, frame);
   if (frame.event === "goal_status" || frame.event === "turn_end") refresh();
+  // A message that waited for its turn when this page was opened is in the history only now.
+  if (frame.event === "turn_end" && frame.answers?.some((/** @type {string} */ id) => !chat.find(String(id)))) load(chat);
   // A reply counts as delivered once it is acknowledged; everything else may wait and be counted together.
   acks.set(chat.id, frame.seq);
   if (frame.message_id) acknowledge();

@@ -98,7 +98,7 @@ export function Thread({ chat }) {
     html`<div class="jump"><button type="button" onClick=${() => pin.toEnd()} aria-label="Jump to latest">${icon("down")}</button></div>`}`;
 }
 
-const SUGGESTIONS = ["What can you do?", "Summarise what is in my workspace", "/goal Tidy my notes and tell me what changed"];
+const SUGGESTIONS = ["What can you do?", "Summarise what is in my workspace", "Remember that I like short answers"];
 
 /** @param {{chat: Chat}} props */
 function Welcome({ chat }) {
