@@ -20,8 +20,8 @@ MAX_LINES = 400
 
 FLOORS: dict[int, set[str]] = {
     0: {"messages", "events", "errors", "clock"},
-    1: {"channel", "model", "tool", "store"},
-    2: {"mailbox", "routing", "history", "goal", "agent", "frontmatter"},
+    1: {"channel", "executor", "model", "store", "tool"},
+    2: {"agent", "frontmatter", "goal", "history", "mailbox", "routing", "trajectory"},
     3: {
         "config",
         "content",

@@ -8,7 +8,7 @@ cleared its environment is found only by the sandbox, whose process namespace di
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,19 +63,32 @@ def members(root: Identity, marker: str = "") -> list[Seen]:
     return list(found.values())
 
 
-async def kill_tree(root: Identity, marker: str = "") -> None:
+def marked(marker: str) -> list[Seen]:
+    """Every process whose environment holds this value of NANOBOT_RUN, oldest first."""
+    sought = f"{MARKER}={marker}".encode()
+    found = [seen for seen in _table() if _marked(seen.identity.pid, sought)]
+    return sorted(found, key=_age)
+
+
+def boot_id() -> str:
+    """Names this run of the machine: ids and start times mean nothing beyond it."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+
+
+async def kill_tree(root: Identity, marker: str = "", known: Iterable[Identity] = ()) -> None:
     """SIGKILL to the whole tree, until nothing of it runs.
 
-    Orphans that became this process's own children are reaped; the root itself is left to whoever waits for it.
+    `known` are processes seen in it earlier, which may have left it since. Orphans that became this process's own
+    children are reaped; the root itself is left to whoever waits for it.
     """
-    known: set[Identity] = set()
+    known = set(known)
     for _ in range(_ROUNDS):
         known.update(seen.identity for seen in members(root, marker))
         there = [seen for pid in known if (seen := _look(pid.pid)) and seen.identity in known]
         running = [seen for seen in there if seen.state not in "ZX"]
         ours = [s for s in there if s.state == "Z" and s.parent == os.getpid() and s.identity != root]
         for seen in sorted(running, key=_age):
-            _kill(seen.identity)
+            send(seen.identity, signal.SIGKILL)
         for seen in ours:
             with suppress(ChildProcessError):
                 os.waitpid(seen.identity.pid, os.WNOHANG)  # noqa: ASYNC222 - does not wait
@@ -89,15 +102,15 @@ def _age(seen: Seen) -> tuple[int, int]:
     return seen.identity.started, seen.identity.pid
 
 
-def _kill(identity: Identity) -> None:
-    """By descriptor, so that a process which took over the id meanwhile is not hit."""
+def send(identity: Identity, number: signal.Signals) -> None:
+    """A signal by descriptor, so that a process which took over the id meanwhile is not hit."""
     try:
         descriptor = os.pidfd_open(identity.pid)
     except ProcessLookupError:
         return
     try:
         if identify(identity.pid) == identity:
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            signal.pidfd_send_signal(descriptor, number)
     except (ProcessLookupError, PermissionError):
         return
     finally:

@@ -1,0 +1,1 @@
+"""Executors: the command-line agents of others, called as they are."""
