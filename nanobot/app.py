@@ -22,6 +22,10 @@ from nanobot.config import Config, load
 from nanobot.delivery import Deliverer
 from nanobot.errors import ConfigError, NanobotError
 from nanobot.gateway import Gateway, publisher
+from nanobot.goal import Budget
+from nanobot.goal_commands import GoalCommands
+from nanobot.goal_turns import Limits
+from nanobot.goals import Goals
 from nanobot.library import SessionLibrary
 from nanobot.messages import Address, Attachment, Inbound, Outbound, new_id
 from nanobot.model import Model
@@ -141,10 +145,20 @@ async def running(config: Config) -> AsyncIterator[App]:
         )
         compactor = SummaryCompactor(bench, transcripts, clock)
         commands = Commands()
-        actors = Actors(bench, commands, compactor, clock, publisher(bus), deliverer.submit)
+        publish = publisher(bus)
+        limits = config.goals
+        goals = Goals(
+            transcripts,
+            bench.prompts,
+            clock,
+            publish,
+            budget=Budget(limits.max_turns, limits.max_tokens, limits.max_minutes),
+            limits=Limits(idle_turns=limits.max_idle_turns),
+        )
+        actors = Actors(bench, commands, compactor, goals, clock, publish, deliverer.submit, dispatcher.wake)
         desk = PairingDesk(store.pairings, clock)
-        chat = ChatCommands(actors, transcripts, desk, compactor, models, owner_test(config), clock)
-        commands.add(chat.entries())
+        chat = ChatCommands(actors, transcripts, desk, compactor, goals, models, owner_test(config), clock)
+        commands.add([*chat.entries(), *GoalCommands(goals, actors).entries()])
         library = SessionLibrary(transcripts, actors)
         house = House(store, actors, commands, dispatcher, deliverer, desk, library, clock)
 
@@ -268,7 +282,7 @@ async def embedded(workspace: Path) -> AsyncIterator[str]:
     """A gateway inside this process with the WebSocket channel alone, on a free port; yields its URL."""
     config = load(workspace)
     only = {name: one for name, one in config.channels.items() if name == "websocket"}
-    http_settings = config.http.model_copy(update={"host": "127.0.0.1", "port": 0})
+    http_settings = msgspec.structs.replace(config.http, host="127.0.0.1", port=0)
     async with running(msgspec.structs.replace(config, channels=only, http=http_settings)) as app:
         yield app.url
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from nanobot import __version__
+from nanobot import __version__, goal_texts
 from nanobot.channel import SessionSummary
 from nanobot.clock import Clock
 from nanobot.commands import Entry, Invocation
 from nanobot.errors import ConfigError
+from nanobot.goals import Goals
 from nanobot.messages import Inbound
 from nanobot.model import Model
 from nanobot.pairing import PairingDesk
@@ -18,6 +19,7 @@ HISTORY_DEFAULT = 10
 HISTORY_MAX = 50
 LISTED_SESSIONS = 20
 EXCERPT = 200  # characters
+CONFIRMED = frozenset({"yes", "y", "confirm"})  # what ends an open goal with /new
 
 
 class Shelf(Transcripts, Protocol):
@@ -41,6 +43,7 @@ class ChatCommands:
         transcripts: Shelf,
         desk: PairingDesk,
         compactor: Compactor,
+        goals: Goals,
         model: Callable[[str | None], Model],
         is_owner: Callable[[Inbound], bool],
         clock: Clock,
@@ -49,6 +52,7 @@ class ChatCommands:
         self._transcripts = transcripts
         self._desk = desk
         self._compactor = compactor
+        self._goals = goals
         self._model = model
         self._is_owner = is_owner
         self._clock = clock
@@ -58,8 +62,8 @@ class ChatCommands:
         return [
             Entry(
                 "new",
-                "/new",
-                "Start over; the old messages are archived",
+                "/new [yes]",
+                "Start over; the old messages are archived, and with yes an open goal ends",
                 self._new,
                 interrupts=True,
                 changes=True,
@@ -73,6 +77,7 @@ class ChatCommands:
                 self._set_model,
                 immediate=True,
                 changes=True,
+                shows=True,
             ),
             Entry("sessions", "/sessions", "List your newest sessions", self._sessions, immediate=True),
             Entry("history", "/history [n]", "The last messages, 10 or n", self._history, immediate=True),
@@ -89,11 +94,23 @@ class ChatCommands:
         ]
 
     async def _new(self, call: Invocation) -> str:
-        await self._transcripts.clear(call.message.address.key)
+        key = call.message.address.key
+        goal = await self._goals.load(key)
+        if goal is not None and goal.open:
+            if call.argument.lower() not in CONFIRMED:
+                return goal_texts.offers_done(goal)
+            await self._goals.move(key, "cancel", reason="a new conversation was begun")
+        elif call.beside:
+            return "The goal has ended meanwhile. `/new` again starts over."
+        await self._transcripts.clear(key)
         return "A new conversation. What was said before is in the archive."
 
     async def _stop(self, call: Invocation) -> str:
-        stopped, waiting = await self._actors.stop(call.message.address.key, call.seq)
+        key = call.message.address.key
+        goal = await self._goals.halt(key)
+        stopped, waiting = await self._actors.stop(key, call.seq)
+        if goal is not None:
+            return f"Stopped, and the goal is paused: {goal.title}. `/goal resume` goes on with it."
         if not stopped and not waiting:
             return "Nothing is running."
         more = (

@@ -19,13 +19,16 @@ class Invocation(msgspec.Struct, frozen=True):
     argument: str
     message: Inbound
     seq: int = 0  # of its inbox row: what came before it can be told from what came after
+    turn: str = ""  # the row's id: what a command made once is known by it when it is run again after a crash
+    beside: bool = False  # it runs beside the session's turn
 
 
 class Entry(msgspec.Struct, frozen=True):
     """A command of the table.
 
     `immediate` ones run beside a session's turn, not behind it. `interrupts`: what runs is stopped as soon as the
-    command is accepted. `changes`: needs an approved person, not merely a member of an open group.
+    command is accepted. `changes`: needs an approved person, not merely a member of an open group; `shows`: without
+    an argument it only shows something, to everybody.
     """
 
     name: str
@@ -35,9 +38,10 @@ class Entry(msgspec.Struct, frozen=True):
     immediate: bool = False
     interrupts: bool = False
     changes: bool = False
+    shows: bool = False
 
 
-def parse(message: Inbound, seq: int = 0) -> Invocation | None:
+def parse(message: Inbound, seq: int = 0, turn: str = "", *, beside: bool = False) -> Invocation | None:
     """The command a message holds, or None for ordinary text (a path such as /usr/bin is text)."""
     text = message.text.strip()
     if message.kind != "user" or not text or text[0] not in "/!":
@@ -47,13 +51,14 @@ def parse(message: Inbound, seq: int = 0) -> Invocation | None:
         return None
     if text[0] == "!" and message.channel != "slack":
         return None  # Slack keeps "/" for itself, so "!" stands for it there; elsewhere it is text
-    return Invocation(found[1].lower(), (found[2] or "").strip(), message, seq)
+    return Invocation(found[1].lower(), (found[2] or "").strip(), message, seq, turn, beside)
 
 
 class Commands:
     """The table, and what looks things up in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, approved: Callable[[Inbound], Awaitable[bool]] | None = None) -> None:
+        self._approved = approved
         self._entries: dict[str, Entry] = {}
         self.add([Entry("help", "/help", "List the commands", self._help, immediate=True)])
 
@@ -71,7 +76,18 @@ class Commands:
 
     async def run(self, invocation: Invocation) -> str:
         entry = self._entries.get(invocation.name)
-        return await entry.run(invocation) if entry else self.unknown(invocation.name)
+        if entry is None:
+            return self.unknown(invocation.name)
+        if (
+            entry.changes
+            and not (entry.shows and not invocation.argument)
+            and not await self._may(invocation)
+        ):
+            return f"Only people whom the owner has let in may use /{entry.name} here."
+        return await entry.run(invocation)
+
+    async def _may(self, invocation: Invocation) -> bool:
+        return self._approved is None or await self._approved(invocation.message)
 
     def unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._entries, n=1, cutoff=0.5)

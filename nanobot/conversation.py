@@ -1,7 +1,7 @@
 """One turn's view of its session: what the agent loop reads, appends, hears and runs."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -35,7 +35,9 @@ class SessionConversation:
         model: Model,
         clock: Clock,
         emit: Callable[[Event], None],
-        on_steered: Callable[[Sequence[Row]], None],
+        on_steered: Callable[[Sequence[Row]], Awaitable[None]],
+        closing: Callable[[], bool],
+        notes: Sequence[str] = (),
     ) -> None:
         self._claim = claim
         self._transcript = transcript
@@ -44,6 +46,8 @@ class SessionConversation:
         self._clock = clock
         self._emit = emit
         self._on_steered = on_steered
+        self._closing = closing  # whether the turn should end: then no more tools are offered
+        self._notes = notes  # blocks for the runtime context
         # Both once a turn: the prefix that the provider has cached stays the same while the turn runs.
         self._system = bench.prompts.system(small=model.small)
         self._runtime = self._runtime_context(claim.rows[0].inbound)
@@ -54,7 +58,8 @@ class SessionConversation:
 
     def request(self, extra: Sequence[Line], *, tools: bool, shrink: bool) -> ModelRequest:
         bench, transcript = self._bench, self._transcript
-        specs = bench.toolbox.specs if tools and not self._model.small else ()
+        offered = tools and not self._model.small and not self._closing()
+        specs = bench.toolbox.specs if offered else ()
         lines = [
             line
             for line in context.spoken(transcript.messages, transcript.last_consolidated, transcript.metadata)
@@ -91,7 +96,7 @@ class SessionConversation:
             rows = await self._bench.inbox.steer(self._claim)
         if not rows:
             return False
-        self._on_steered(rows)
+        await self._on_steered(rows)
         await self.append(*[user_line(row) for row in rows])
         return True
 
@@ -138,7 +143,7 @@ class SessionConversation:
             self._clock.now(),
             message.address,
             message.sender_name or message.sender,
-            self._bench.skill_bodies(message.text),
+            [*self._bench.skill_bodies(message.text), *self._notes],
             private=message.private,
         )
 

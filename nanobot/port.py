@@ -74,7 +74,8 @@ class ChannelPort:
         if self._policy.allow_from is not None and not await self._admitted(message):
             return None
         invocation = parse(message)
-        if invocation is not None and house.commands.immediate(invocation):
+        beside = invocation is not None and house.actors.beside(invocation, message.key)
+        if beside:
             message = msgspec.structs.replace(message, session=control_lane(message.key))
         async with deadline(STORE_SECONDS, "accepting a message"):
             accepted = await house.store.inbox.accept(message)
@@ -83,7 +84,7 @@ class ChannelPort:
             return accepted
         metrics.ACCEPTED.labels(self.name).inc()
         house.actors.queued(message.key)
-        if invocation is not None:
+        if invocation is not None and not beside:
             entry = house.commands.find(invocation.name)
             if entry is not None and entry.interrupts:
                 house.actors.interrupt(message.key)

@@ -9,20 +9,20 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-import msgspec
 from loguru import logger
 
 from nanobot import history, mailbox, metrics
 from nanobot.agent import loop
 from nanobot.channel import TurnState
-from nanobot.clock import Clock, deadline, stamp
+from nanobot.clock import Clock, deadline
 from nanobot.commands import Commands, Invocation, parse
 from nanobot.conversation import STORE_SECONDS, SessionConversation, user_line
+from nanobot.ending import Ending, Running, status_of
 from nanobot.errors import LeaseLost, NanobotError
-from nanobot.events import Event, Steered, TurnEnded, TurnStarted, Usage
-from nanobot.messages import Line, Outbound
+from nanobot.events import Event, Steered, TurnStarted
+from nanobot.goals import KIND, Goals
 from nanobot.model import Model
 from nanobot.routing import controlled
 from nanobot.store import Claim, Delivery, Row, Transcript
@@ -30,29 +30,12 @@ from nanobot.workbench import Workbench
 
 COMMAND_SECONDS = 60.0
 TIDY_SECONDS = 300.0
-Status = Literal["completed", "stopped", "failed"]
 
 
 class Compactor(Protocol):
     """Folds old turns away when a history outgrows the model's window."""
 
     async def tidy(self, transcript: Transcript, model: Model, *, force: bool = False) -> None: ...
-
-
-class Running:
-    """A turn that runs now. `task` is its agent loop, which is what a stop cancels."""
-
-    def __init__(self, claim: Claim) -> None:
-        self.claim = claim
-        self.rows = list(claim.rows)  # and what was steered in since
-        self.started_at = time.time()
-        self.started = time.monotonic()
-        self.task: asyncio.Task[loop.Outcome] | None = None
-        self.stopped = False
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        return tuple(row.id for row in self.rows)
 
 
 class Actors:
@@ -63,16 +46,19 @@ class Actors:
         bench: Workbench,
         commands: Commands,
         compactor: Compactor,
+        goals: Goals,
         clock: Clock,
         publish: Callable[[Event], None],
         submit: Callable[[Sequence[Delivery]], None],
+        wake: Callable[[str], None],
     ) -> None:
         self._bench = bench
         self._commands = commands
         self._compactor = compactor
+        self._goals = goals
         self._clock = clock
         self._publish = publish
-        self._submit = submit
+        self._ending = Ending(bench, goals, clock, publish, submit, wake)
         self._running: dict[str, Running] = {}
         self._queued: dict[str, int] = {}
         self._stops: dict[
@@ -115,19 +101,41 @@ class Actors:
         running.task.cancel()
         return True
 
+    def interrupt_goal(self, session: str) -> bool:
+        """Stop the turn that runs now if it is a goal's own."""
+        running = self._running.get(session)
+        return running is not None and running.claim.rows[0].inbound.kind == KIND and self.interrupt(session)
+
     async def stop(self, session: str, seq: int | None = None) -> tuple[bool, int]:
         """Stop what runs and what waits; returns whether a turn ran and how many messages waited.
 
         `seq` is that of the /stop itself: a turn older than it, which an earlier life left, will not be taken up.
         """
         stopped = self.interrupt(session)
+        try:
+            await self._goals.halt(session)
+        except NanobotError as error:  # a goal that cannot be written must not keep a turn from stopping
+            logger.bind(session=session).error("the goal could not be paused: {}", error)
+        rows = await self._bench.inbox.pending(session)
         if seq is None:
-            rows = await self._bench.inbox.pending(session)
             seq = rows[-1].seq + 1 if rows else 0
         self._stops[session] = seq
         cancelled = await self._bench.inbox.cancel(session)
         self._queued.pop(session, None)
-        return stopped, len(cancelled)
+        silent = {row.id for row in rows if row.inbound.kind == KIND}
+        return stopped, len([one for one in cancelled if one not in silent])
+
+    def beside(self, invocation: Invocation, session: str) -> bool:
+        """Whether a command runs beside the session's turn: it asks first before it ends a goal that is worked on."""
+        entry = self._commands.find(invocation.name)
+        if (
+            entry is not None
+            and entry.interrupts
+            and not invocation.argument
+            and self._goals.working(session)
+        ):
+            return True
+        return self._commands.immediate(invocation)
 
     # --- one turn --------------------------------------------------------------------------------------------
 
@@ -165,10 +173,16 @@ class Actors:
             log.info("turn resumed, attempt {}", claim.attempt)
         final = history.interrupted(transcript.messages, claim.turn).final
         if final is not None:  # it was answered before the interruption; only the commit is missing
-            await self._commit(claim, running, transcript, final, status_of(final), "")
+            await self._ending.commit(running, transcript, final, status_of(final), "")
             return
+        if lead.inbound.kind == KIND and not await self._goals.due(key, claim):
+            await self._ending.discard(running)
+            return
+        emit = self._publish
+        if lead.inbound.kind == KIND and self._goals.silent(lead.inbound.channel):
+            emit = nobody
         if claim.session == key:  # a command's own lane does not count as the session working
-            self._publish(
+            emit(
                 TurnStarted(
                     claim.session,
                     claim.turn,
@@ -180,24 +194,26 @@ class Actors:
             )
         if mailbox.exhausted(claim.attempt, bench.attempts):
             text = f"I gave up on this message: answering it was interrupted {claim.attempt - 1} times."
-            await self._finish(
-                claim, running, transcript, loop.Outcome("failed", text), dead="too many attempts"
+            await self._ending.finish(
+                running, transcript, loop.Outcome("failed", text), dead="too many attempts"
             )
             return
         if claim.session == key and lead.seq < self._stops.pop(key, 0):
-            await self._finish(claim, running, transcript, None)
+            await self._ending.finish(running, transcript, None)
             return
-        invocation = parse(lead.inbound, lead.seq)
+        invocation = parse(lead.inbound, lead.seq, claim.turn, beside=claim.session != key)
         if invocation is not None:
-            await self._command(claim, running, transcript, invocation)
+            await self._command(running, transcript, invocation)
             return
+        if lead.inbound.kind == "user":
+            await self._goals.heard(key, claim.turn)
         try:
             model = bench.model(transcript.metadata.get("model"))
         except NanobotError as error:
-            await self._finish(claim, running, transcript, loop.Outcome("failed", str(error)))
+            await self._ending.finish(running, transcript, loop.Outcome("failed", str(error)))
             return
         turn = loop.Turn(
-            claim.session, claim.turn, lead.inbound.address, self._publish, f"{claim.turn}.{claim.attempt}"
+            claim.session, claim.turn, lead.inbound.address, emit, f"{claim.turn}.{claim.attempt}"
         )
         conversation = SessionConversation(
             claim,
@@ -205,8 +221,10 @@ class Actors:
             bench,
             model,
             self._clock,
-            self._publish,
-            lambda rows: self._steered(running, rows),
+            emit,
+            lambda rows: self._steered(running, transcript.key, rows),
+            lambda: self._goals.closing(transcript, claim, turn.usage, time.monotonic() - running.started),
+            await self._goals.context(transcript),
         )
         running.task = asyncio.create_task(self._run(turn, conversation, claim, transcript, model))
         try:
@@ -218,9 +236,9 @@ class Actors:
                 raise
             await conversation.close_calls("interrupted: stopped by the user")
             stopped = loop.Outcome("completed", turn.text)
-            await self._finish(claim, running, transcript, stopped, turn=turn, model=model.name, stopped=True)
+            await self._ending.finish(running, transcript, stopped, turn=turn, model=model.name, stopped=True)
             return
-        await self._finish(claim, running, transcript, outcome, turn=turn, model=model.name)
+        await self._ending.finish(running, transcript, outcome, turn=turn, model=model.name)
         await self._tidy(transcript, model, log)
 
     async def _run(
@@ -238,131 +256,21 @@ class Actors:
         await conversation.settle()
         return await loop.run(turn, conversation, model, self._clock, max_steps=self._bench.max_steps)
 
-    def _steered(self, running: Running, rows: Sequence[Row]) -> None:
+    async def _steered(self, running: Running, key: str, rows: Sequence[Row]) -> None:
         session = running.claim.session
         ids = tuple(row.id for row in rows)
         running.rows.extend(rows)
         self._queued[session] = max(0, self._queued.get(session, 0) - len(ids))
         self._publish(Steered(session, running.claim.turn, rows[0].inbound.address, ids))
+        await self._goals.heard(key, running.claim.turn)
 
-    async def _command(
-        self, claim: Claim, running: Running, transcript: Transcript, invocation: Invocation
-    ) -> None:
+    async def _command(self, running: Running, transcript: Transcript, invocation: Invocation) -> None:
         try:
             async with deadline(COMMAND_SECONDS, f"/{invocation.name}"):
                 outcome = loop.Outcome("completed", await self._commands.run(invocation))
         except NanobotError as error:
             outcome = loop.Outcome("failed", str(error))
-        await self._finish(claim, running, transcript, outcome, injected="command")
-
-    # --- its end ---------------------------------------------------------------------------------------------
-
-    async def _finish(
-        self,
-        claim: Claim,
-        running: Running,
-        transcript: Transcript,
-        outcome: loop.Outcome | None,
-        *,
-        turn: loop.Turn | None = None,
-        model: str = "",
-        injected: str = "",
-        stopped: bool = False,
-        dead: str = "",
-    ) -> None:
-        """Write the final line, then commit. No outcome: the turn was stopped before it began."""
-        status: Status = "stopped" if stopped or outcome is None else outcome.status
-        line = Line(
-            role="assistant",
-            content=outcome.text if outcome else "",
-            timestamp=stamp(self._clock.now()),
-            turn=claim.turn,
-            latency_ms=round((time.monotonic() - running.started) * 1000),
-        )
-        if outcome and outcome.reasoning:
-            line["reasoning"] = outcome.reasoning
-        if outcome and outcome.extra:
-            line["extra"] = outcome.extra
-        if turn and turn.usage != Usage():
-            line["usage"] = msgspec.to_builtins(turn.usage)
-        if model:
-            line["model"] = model
-        if status != "completed":
-            line["injected"] = status
-        elif injected:
-            line["injected"] = injected
-        heard = history.interrupted(transcript.messages, claim.turn).heard
-        asked = [user_line(row) for row in running.rows if row.id not in heard]
-        if injected:
-            for one in asked:
-                one["injected"] = injected
-        async with deadline(STORE_SECONDS, "writing the history"):
-            await self._bench.transcripts.append(transcript.key, [*asked, line])
-        stream = turn.stream if turn and turn.text else ""
-        await self._commit(claim, running, transcript, line, status, stream, dead=dead)
-
-    async def _commit(
-        self,
-        claim: Claim,
-        running: Running,
-        transcript: Transcript,
-        final: Line,
-        status: Status,
-        stream: str,
-        *,
-        dead: str = "",
-    ) -> None:
-        lead = claim.rows[0].inbound
-        heard = history.interrupted(transcript.messages, claim.turn).heard
-        done = [row_id for row_id in running.answers if row_id in heard]
-        text = str(final.get("content") or "")
-        replies: list[Outbound] = []
-        if text:
-            replies.append(
-                Outbound(
-                    turn=claim.turn,
-                    part=0,
-                    address=lead.address,
-                    text=text,
-                    kind="error" if status == "failed" else "reply",
-                    streamed=bool(stream),
-                    meta=lead.meta,
-                )
-            )
-        async with deadline(STORE_SECONDS, "committing the turn"):
-            deliveries = await self._bench.inbox.commit(claim, done, replies, dead=dead)
-        self._submit(deliveries)
-        usage = msgspec.convert(final.get("usage") or {}, Usage)
-        latency = int(final["latency_ms"])
-        self._publish(
-            TurnEnded(
-                claim.session,
-                claim.turn,
-                lead.address,
-                status,
-                tuple(done),
-                tuple(replies),
-                stream,
-                latency,
-                usage,
-            )
-        )
-        self._count(lead.channel, status, running, usage, str(final.get("model") or ""), len(done), dead)
-        logger.bind(session=claim.session, turn=claim.turn).info(
-            "{} in {} ms, {} messages, {} tokens", status, latency, len(done), usage.input + usage.output
-        )
-
-    def _count(
-        self, channel: str, status: Status, running: Running, usage: Usage, model: str, done: int, dead: str
-    ) -> None:
-        metrics.TURN_SECONDS.labels(status).observe(time.monotonic() - running.started)
-        if dead:
-            metrics.DEAD.labels(channel, "inbox").inc(done)
-            return
-        metrics.ANSWERED.labels(channel).inc(done)
-        if model:
-            metrics.TOKENS.labels(model, "input").inc(usage.input)
-            metrics.TOKENS.labels(model, "output").inc(usage.output)
+        await self._ending.finish(running, transcript, outcome, injected="command")
 
     async def _tidy(self, transcript: Transcript, model: Model, log: Any) -> None:
         try:
@@ -372,12 +280,5 @@ class Actors:
             log.warning("history not folded: {}", error)
 
 
-def status_of(final: Line) -> Status:
-    """How the turn ended whose final line this is."""
-    match final.get("injected"):
-        case "stopped":
-            return "stopped"
-        case "failed":
-            return "failed"
-        case _:
-            return "completed"
+def nobody(_: Event) -> None:
+    """Where the events of a turn go that is not shown live."""

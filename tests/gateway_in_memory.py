@@ -14,6 +14,8 @@ from nanobot.commands import Commands
 from nanobot.compactor import SummaryCompactor
 from nanobot.delivery import Deliverer
 from nanobot.gateway import Gateway, publisher
+from nanobot.goal_commands import GoalCommands
+from nanobot.goals import Goals
 from nanobot.library import SessionLibrary
 from nanobot.messages import Inbound, Line, new_id
 from nanobot.model import Model
@@ -82,8 +84,23 @@ class InMemory:
         )
         self.commands = Commands()
         compactor = SummaryCompactor(self.bench, self.transcripts, world.clock)
+        publish = publisher(self.bus)
+        self.goals = Goals(
+            self.transcripts,
+            self.bench.prompts,
+            world.clock,
+            publish,
+            budget=world.settings.get("budget"),
+        )
         self.actors = Actors(
-            self.bench, self.commands, compactor, world.clock, publisher(self.bus), self.deliverer.submit
+            self.bench,
+            self.commands,
+            compactor,
+            self.goals,
+            world.clock,
+            publish,
+            self.deliverer.submit,
+            self.dispatcher.wake,
         )
         self.desk = PairingDesk(self.store.pairings, world.clock)
         chat = ChatCommands(
@@ -91,11 +108,12 @@ class InMemory:
             self.transcripts,
             self.desk,
             compactor,
+            self.goals,
             self.bench.model,
             lambda message: message.sender == "owner",
             world.clock,
         )
-        self.commands.add(chat.entries())
+        self.commands.add([*chat.entries(), *GoalCommands(self.goals, self.actors).entries()])
         library = SessionLibrary(self.transcripts, self.actors)
         self.house = House(
             self.store,

@@ -21,7 +21,17 @@ MAX_LINES = 400
 FLOORS: dict[int, set[str]] = {
     0: {"messages", "events", "errors", "clock"},
     1: {"channel", "executor", "model", "store", "tool"},
-    2: {"agent", "frontmatter", "goal", "history", "mailbox", "routing", "trajectory"},
+    2: {
+        "agent",
+        "frontmatter",
+        "goal",
+        "goal_texts",
+        "goal_turns",
+        "history",
+        "mailbox",
+        "routing",
+        "trajectory",
+    },
     3: {
         "config",
         "content",
@@ -48,6 +58,9 @@ FLOORS: dict[int, set[str]] = {
         "compactor",
         "conversation",
         "delivery",
+        "ending",
+        "goal_commands",
+        "goals",
         "pairing",
         "session",
         "workbench",

@@ -1,0 +1,201 @@
+"""A turn's end: its final line, then one commit that ends its rows, queues what is said and what comes next."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+from loguru import logger
+
+from nanobot import history, metrics
+from nanobot.agent import loop
+from nanobot.clock import Clock, deadline, stamp
+from nanobot.conversation import STORE_SECONDS, user_line
+from nanobot.events import Event, TurnEnded, Usage
+from nanobot.goal import shown
+from nanobot.goals import Goals, Plan
+from nanobot.messages import Line, Outbound
+from nanobot.store import Claim, Delivery, Transcript
+from nanobot.workbench import Workbench
+
+Status = Literal["completed", "stopped", "failed"]
+
+
+class Running:
+    """A turn that runs now. `task` is its agent loop, which is what a stop cancels."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.rows = list(claim.rows)  # and what was steered in since
+        self.started_at = time.time()
+        self.started = time.monotonic()
+        self.task: asyncio.Task[loop.Outcome] | None = None
+        self.stopped = False
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return tuple(row.id for row in self.rows)
+
+
+class Ending:
+    """Writes final lines and commits turns."""
+
+    def __init__(
+        self,
+        bench: Workbench,
+        goals: Goals,
+        clock: Clock,
+        publish: Callable[[Event], None],
+        submit: Callable[[Sequence[Delivery]], None],
+        wake: Callable[[str], None],
+    ) -> None:
+        self._bench = bench
+        self._goals = goals
+        self._clock = clock
+        self._publish = publish
+        self._submit = submit
+        self._wake = wake
+
+    async def finish(
+        self,
+        running: Running,
+        transcript: Transcript,
+        outcome: loop.Outcome | None,
+        *,
+        turn: loop.Turn | None = None,
+        model: str = "",
+        injected: str = "",
+        stopped: bool = False,
+        dead: str = "",
+    ) -> None:
+        """Write the final line, then commit. No outcome: the turn was stopped before it began."""
+        claim = running.claim
+        status: Status = "stopped" if stopped or outcome is None else outcome.status
+        line = Line(
+            role="assistant",
+            content=outcome.text if outcome else "",
+            timestamp=stamp(self._clock.now()),
+            turn=claim.turn,
+            latency_ms=round((time.monotonic() - running.started) * 1000),
+        )
+        if outcome and outcome.reasoning:
+            line["reasoning"] = outcome.reasoning
+        if outcome and outcome.extra:
+            line["extra"] = outcome.extra
+        if turn and turn.usage != Usage():
+            line["usage"] = msgspec.to_builtins(turn.usage)
+        if model:
+            line["model"] = model
+        if status != "completed":
+            line["injected"] = status
+        elif injected:
+            line["injected"] = injected
+        heard = history.interrupted(transcript.messages, claim.turn).heard
+        asked = [user_line(row) for row in running.rows if row.id not in heard]
+        if injected:
+            for one in asked:
+                one["injected"] = injected
+        async with deadline(STORE_SECONDS, "writing the history"):
+            await self._bench.transcripts.append(transcript.key, [*asked, line])
+        stream = turn.stream if turn and turn.text else ""
+        await self.commit(running, transcript, line, status, stream, dead=dead)
+
+    async def commit(
+        self,
+        running: Running,
+        transcript: Transcript,
+        final: Line,
+        status: Status,
+        stream: str,
+        *,
+        dead: str = "",
+    ) -> None:
+        """Commit a turn whose final line is written; what a goal of the session wants is part of it."""
+        claim = running.claim
+        lead = claim.rows[0].inbound
+        heard = history.interrupted(transcript.messages, claim.turn).heard
+        done = [row_id for row_id in running.answers if row_id in heard]
+        spoken = [row.inbound for row in running.rows if row.inbound.kind == "user"]
+        async with deadline(STORE_SECONDS, "counting the goal's turn"):
+            plan = await self._goals.after(transcript.key, claim, transcript, final, heard=bool(spoken))
+        text = said(str(final.get("content") or ""), plan)
+        if text != final.get("content"):
+            stream = ""
+        replies: list[Outbound] = []
+        if text:
+            replies.append(
+                Outbound(
+                    turn=claim.turn,
+                    part=0,
+                    address=lead.address,
+                    text=text,
+                    kind="error" if status == "failed" and not plan.announcement else "reply",
+                    streamed=bool(stream),
+                    meta=spoken[0].meta if spoken else {} if plan.quiet else lead.meta,
+                )
+            )
+        follow_ups = [plan.follow_up] if plan.follow_up else []
+        async with deadline(STORE_SECONDS, "committing the turn"):
+            deliveries = await self._bench.inbox.commit(claim, done, replies, dead=dead, enqueue=follow_ups)
+        self._submit(deliveries)
+        if follow_ups and claim.session != transcript.key:
+            self._wake(transcript.key)
+        usage = msgspec.convert(final.get("usage") or {}, Usage)
+        latency = int(final["latency_ms"])
+        self._publish(
+            TurnEnded(
+                claim.session,
+                claim.turn,
+                lead.address,
+                status,
+                tuple(done),
+                tuple(replies),
+                stream,
+                latency,
+                usage,
+                shown(plan.goal) if plan.goal else None,
+            )
+        )
+        self._count(lead.channel, status, running, usage, str(final.get("model") or ""), len(done), dead)
+        logger.bind(session=claim.session, turn=claim.turn).info(
+            "{} in {} ms, {} messages, {} tokens", status, latency, len(done), usage.input + usage.output
+        )
+
+    async def discard(self, running: Running) -> None:
+        """End a row that has nothing to do any more, without a trace in the history."""
+        claim = running.claim
+        async with deadline(STORE_SECONDS, "ending a row"):
+            await self._bench.inbox.commit(claim, [claim.turn])
+
+    def _count(
+        self, channel: str, status: Status, running: Running, usage: Usage, model: str, done: int, dead: str
+    ) -> None:
+        metrics.TURN_SECONDS.labels(status).observe(time.monotonic() - running.started)
+        if dead:
+            metrics.DEAD.labels(channel, "inbox").inc(done)
+            return
+        metrics.ANSWERED.labels(channel).inc(done)
+        if model:
+            metrics.TOKENS.labels(model, "input").inc(usage.input)
+            metrics.TOKENS.labels(model, "output").inc(usage.output)
+
+
+def said(text: str, plan: Plan) -> str:
+    """What the chat is told at a turn's end."""
+    if plan.quiet:
+        return plan.announcement
+    if plan.announcement and plan.announcement not in text:
+        return f"{text}\n\n{plan.announcement}".strip()
+    return text
+
+
+def status_of(final: Line) -> Status:
+    """How the turn ended whose final line this is."""
+    match final.get("injected"):
+        case "stopped":
+            return "stopped"
+        case "failed":
+            return "failed"
+        case _:
+            return "completed"

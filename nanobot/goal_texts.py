@@ -1,0 +1,145 @@
+"""What is said about a goal: to the model each turn, and to people when it begins, changes and ends."""
+
+from datetime import datetime
+from typing import Any
+
+from nanobot.goal import Goal, worded
+from nanobot.goal_turns import MAX_REFUSALS, WARN_AT
+
+# What a person can press on a progress message: a label, and the command it stands for.
+BUTTONS = {
+    "active": (("Pause", "/goal pause"), ("Stop", "/goal cancel"), ("Details", "/goal")),
+    "waiting_user": (("Stop", "/goal cancel"), ("Details", "/goal")),
+    "paused": (("Resume", "/goal resume"), ("Stop", "/goal cancel"), ("Details", "/goal")),
+    "blocked": (
+        ("Resume", "/goal resume"),
+        ("Accept", "/goal done"),
+        ("Stop", "/goal cancel"),
+        ("Details", "/goal"),
+    ),
+}
+
+
+def context(goal: Goal) -> str:
+    """The goal's lines in the runtime context of a turn."""
+    lines = [
+        "<goal>",
+        f"Goal ({goal.status}):",
+        _tame(goal.objective),
+    ]
+    if goal.ui_summary:
+        lines.append(f"Summary: {_tame(goal.ui_summary)}")
+    lines.append(f"Spent: {spending(goal)}.")
+    if goal.wrapping:
+        lines.append("The budget ends with this turn.")
+    elif goal.used >= WARN_AT:
+        lines.append("Most of the budget is used: do what matters most first.")
+    if goal.step:
+        lines.append(f"Last step: {_tame(goal.step)}")
+    lines += [f"Must succeed before it counts as done: {_tame(check)}" for check in goal.checks]
+    if goal.refusals:
+        lines.append(
+            f"Completion refused {len(goal.refusals)} of {MAX_REFUSALS} times: {_tame(goal.refusals[-1])}"
+        )
+    if goal.question:
+        lines.append(f"Asked of the user: {_tame(goal.question)}")
+    if goal.status == "blocked":
+        lines.append(f"Blocked: {_tame(goal.reason)}")
+    return "\n".join([*lines, "</goal>"])
+
+
+def progress(goal: Goal, now: datetime) -> str:
+    """The one message that is edited while a goal is worked on."""
+    lines = [f"**Goal**: {goal.title}", f"{worded(goal.status).capitalize()}, {spending(goal)}"]
+    if goal.open:
+        lines[1] += f", {_lasting(goal, now)} since it began"
+    if goal.step:
+        share = f"{goal.percent} %, " if goal.percent is not None else ""
+        lines.append(f"Last step: {share}{goal.step}")
+    if goal.open and goal.used >= WARN_AT:
+        lines.append(f"{goal.used:.0%} of the budget is used; `/goal budget turns=…` gives it more.")
+    return "\n".join(lines)
+
+
+def progress_notes(goal: Goal) -> dict[str, Any]:
+    """What an adapter finds in the progress message's `meta`."""
+    return {"goal": goal.id, "buttons": [list(one) for one in BUTTONS.get(goal.status, ())]}
+
+
+def details(goal: Goal, now: datetime) -> str:
+    """What `/goal` shows."""
+    parts = [progress(goal, now), goal.objective if goal.objective != goal.title else ""]
+    if goal.checks:
+        parts.append("Checks: " + ", ".join(f"`{check}`" for check in goal.checks))
+    if goal.question:
+        parts.append(f"It asked: {goal.question}")
+    if goal.reason:
+        parts.append(f"Reason: {goal.reason}")
+    if goal.recap:
+        parts.append(f"Recap: {goal.recap}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def announcement(goal: Goal, said: str, now: datetime) -> str:
+    """The message a turn ends with that brought a goal to a halt or to its end; `said` is the turn's text."""
+    match goal.status:
+        case "waiting_user":
+            return goal.question
+        case "completed":
+            parts = [f"**Goal completed**: {goal.title}", goal.recap]
+            if goal.evidence:
+                parts.append(f"Evidence: {goal.evidence}")
+        case "blocked":
+            parts = [f"**Goal blocked**: {goal.title}", goal.reason, said if said not in goal.reason else ""]
+            parts.append(
+                "`/goal resume` lets it go on, `/goal done` accepts what there is, `/goal cancel` ends it."
+            )
+        case "exhausted":
+            parts = [f"**Goal out of budget**: {goal.title} ({goal.reason})", goal.recap]
+            parts.append("`/goal resume` begins it again with a fresh budget.")
+        case _:
+            return ""
+    parts.append(f"{spending(goal).capitalize()}, {_lasting(goal, now)} since it began.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def spending(goal: Goal) -> str:
+    budget, spent = goal.budget, goal.spent
+    return (
+        f"{spent.turns} of {budget.turns} turns, {_short(spent.tokens)} of {_short(budget.tokens)} tokens, "
+        f"{_minutes(spent.minutes)} of {budget.minutes} min"
+    )
+
+
+def offers_done(goal: Goal) -> str:
+    """How `/new` asks while a goal is open."""
+    return (
+        f"A goal is {worded(goal.status)} here: {goal.title}. Starting over ends it. "
+        "`/new yes` does that; `/goal pause` only halts it."
+    )
+
+
+def _lasting(goal: Goal, now: datetime) -> str:
+    try:
+        began = datetime.fromisoformat(goal.started_at)
+        until = datetime.fromisoformat(goal.ended_at) if goal.ended_at else now
+        seconds = (until - began).total_seconds()
+    except (ValueError, TypeError):  # times of other gateways may lack a zone
+        return "some time"
+    minutes = max(0, int(seconds // 60))
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:.0f}" if minutes >= 10 or minutes == 0 else f"{minutes:.1f}"
+
+
+def _short(number: int) -> str:
+    if number < 1_000:
+        return str(number)
+    return f"{number / 1_000:.0f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+def _tame(text: str) -> str:
+    """Text that cannot end the block it stands in."""
+    return text.replace("<goal>", "‹goal›").replace("</goal>", "‹/goal›")

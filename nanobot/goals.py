@@ -1,0 +1,304 @@
+"""The keeper of goals: reads and writes them in the sessions' metadata, and says what follows a turn.
+
+Everything that must survive a crash is durable before the turn's commit, and the row that continues a goal is part of
+that commit. Its message id is made of the goal, its run and the turn's number, so that asking twice changes nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from loguru import logger
+
+from nanobot import goal as rules
+from nanobot import goal_texts
+from nanobot.clock import Clock
+from nanobot.events import Event, GoalChanged, Usage
+from nanobot.goal import ENDED, Budget, Goal, IllegalMove, Malformed, Move
+from nanobot.goal_turns import Limits, TurnFacts, after_turn, last_turn, overspent
+from nanobot.messages import Inbound, Line
+from nanobot.prompts import Prompts
+from nanobot.store import Claim, Transcript, Transcripts
+
+KIND = "goal"
+# Tools that are about the goal and do not bring it forward.
+OWN_TOOLS = frozenset({"long_task", "complete_goal", "ask_user", "report_progress"})
+# Seconds before a turn follows one that failed: a provider that is down for an hour does not end a night's work.
+RETRY_SECONDS = (15.0, 60.0, 300.0, 900.0, 1_800.0)
+
+
+class Board(Protocol):
+    """Where a goal's progress is shown, live and lossy."""
+
+    def show(self, goal: Goal) -> None: ...
+
+    def wanted(self, channel: str) -> bool:
+        """Whether a channel shows a goal by one edited message, and its turns not at all."""
+        ...
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What a turn's commit contains because of a goal. `quiet`: the turn's text is for nobody."""
+
+    goal: Goal | None = None
+    quiet: bool = False
+    announcement: str = ""
+    follow_up: Inbound | None = None
+    delay: float = 0.0  # seconds that the follow-up waits
+
+
+NOTHING = Plan()
+
+
+class Goals:
+    """All sessions' goals. `notice` is told of every change."""
+
+    def __init__(
+        self,
+        transcripts: Transcripts,
+        prompts: Prompts,
+        clock: Clock,
+        publish: Callable[[Event], None],
+        *,
+        budget: Budget | None = None,
+        limits: Limits | None = None,
+        board: Board | None = None,
+    ) -> None:
+        self.clock = clock
+        self.budget = budget or Budget()
+        self._transcripts = transcripts
+        self._prompts = prompts
+        self._publish = publish
+        self._limits = limits or Limits(failures=len(RETRY_SECONDS) + 1)
+        self._board = board
+        self._active: set[str] = set()  # sessions whose goal was active when last seen
+        self._steps: dict[str, tuple[str, int | None]] = {}  # reported, not yet written
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def of(self, transcript: Transcript) -> Goal | None:
+        """A session's goal; None where there is none that can be read."""
+        try:
+            found = rules.read(transcript.metadata)
+        except Malformed:
+            return None
+        if found is not None and (step := self._steps.get(transcript.key)):
+            found = msgspec.structs.replace(found, step=step[0], percent=step[1])
+        return found
+
+    async def load(self, key: str) -> Goal | None:
+        """A session's goal; what cannot be read is put aside, once."""
+        transcript = await self._transcripts.open(key)
+        try:
+            rules.read(transcript.metadata)
+        except Malformed as error:
+            logger.bind(session=key).warning("{}; it is kept as {}", error, rules.INVALID_KEY)
+            metadata = transcript.metadata
+            raw = metadata.get(rules.KEY, metadata.get(rules.OLD_KEY))
+            await self._transcripts.update(
+                key, {rules.KEY: None, rules.OLD_KEY: None, rules.INVALID_KEY: raw}
+            )
+        return self.of(transcript)
+
+    def working(self, key: str) -> bool:
+        """Whether an active goal was seen in this session; without touching the disk."""
+        return key in self._active
+
+    def silent(self, channel: str) -> bool:
+        """Whether a goal's turns are not shown live in this channel."""
+        return self._board is not None and self._board.wanted(channel)
+
+    async def context(self, transcript: Transcript) -> Sequence[str]:
+        """The goal's blocks for a turn's runtime context."""
+        found = self.of(transcript)
+        return [goal_texts.context(found)] if found is not None and found.open else []
+
+    # --- changing --------------------------------------------------------------------------------------------
+
+    async def save(self, key: str, goal: Goal, turn: str = "") -> Goal:
+        """Write a goal; durable on return, and shown."""
+        transcript = await self._transcripts.open(key)
+        changes: dict[str, Any] = {rules.KEY: rules.stored(goal)}
+        if rules.OLD_KEY in transcript.metadata:
+            changes[rules.OLD_KEY] = None
+        await self._transcripts.update(key, changes)
+        self._steps.pop(key, None)
+        self._note(key, goal)
+        self.tell(key, goal, turn)
+        return goal
+
+    def tell(self, key: str, goal: Goal, turn: str) -> None:
+        """Show how a goal stands."""
+        if goal.address is not None:
+            self._publish(GoalChanged(key, turn, goal.address, rules.shown(goal)))
+        if self._board is not None:
+            self._board.show(goal)
+
+    async def begin(
+        self,
+        key: str,
+        message: Inbound,
+        turn: str,
+        objective: str,
+        checks: tuple[str, ...],
+        *,
+        budget: Budget | None = None,
+    ) -> Goal:
+        """Begin a goal with the message that `turn` names; the same one where a crash came in between."""
+        present = await self.load(key)
+        if present is not None and present.id == turn:
+            return present
+        if present is not None and present.open:
+            raise IllegalMove(
+                f"A goal is {rules.worded(present.status)} here already: {present.title}. "
+                "`/goal edit <text>` changes it, `/goal cancel` ends it."
+            )
+        begun = rules.begin(
+            turn,
+            objective,
+            self.clock.now(),
+            budget=budget or self.budget,
+            checks=checks,
+            address=message.address,
+            private=message.private,
+        )
+        return await self.save(key, msgspec.structs.replace(begun, wrapping=last_turn(begun)), turn)
+
+    async def move(self, key: str, what: Move, *, turn: str = "", **fields: Any) -> Goal:
+        """Let something happen to a session's goal. Raises IllegalMove, which says why not."""
+        present = await self.load(key)
+        if present is None:
+            raise IllegalMove("There is no goal here. `/goal <objective>` begins one.")
+        moved = rules.move(present, what, self.clock.now(), **fields)
+        if what == "resume":
+            moved = msgspec.structs.replace(moved, wrapping=last_turn(moved))
+        return await self.save(key, moved, turn)
+
+    async def halt(self, key: str) -> Goal | None:
+        """Pause an active goal, as /stop does; None where there is none."""
+        present = await self.load(key)
+        if present is None or present.status not in ("active", "waiting_user"):
+            return None
+        return await self.save(key, rules.move(present, "pause", self.clock.now(), reason="stopped"))
+
+    async def heard(self, key: str, turn: str) -> None:
+        """Somebody wrote: what a goal waits for may have come, and what looked idle is not."""
+        present = await self.load(key)
+        if present is None or not present.open:
+            return
+        stuck = present.status == "blocked" and not present.refusals
+        if present.status == "waiting_user" or stuck:
+            await self.save(key, rules.move(present, "answer", self.clock.now()), turn)
+        elif present.status == "active" and present.idle:
+            await self.save(key, msgspec.structs.replace(present, idle=0, repeats=0), turn)
+
+    def step(self, key: str, goal: Goal, turn: str, text: str, percent: int | None) -> None:
+        """Note a step; it is written with the next change, so that a crash may lose it."""
+        self._steps[key] = (text, percent)
+        self.tell(key, msgspec.structs.replace(goal, step=text, percent=percent), turn)
+
+    # --- turns -----------------------------------------------------------------------------------------------
+
+    async def due(self, key: str, claim: Claim) -> bool:
+        """Whether a row that continues a goal still has something to continue."""
+        present = await self.load(key)
+        notes = claim.rows[0].inbound.meta
+        if present is None or present.id != notes.get("goal"):
+            return False
+        if claim.turn in (present.by, present.turn):
+            return True  # it was under way when something ended it
+        return present.status == "active" and present.number == notes.get("number")
+
+    def closing(self, transcript: Transcript, claim: Claim, usage: Usage, seconds: float) -> bool:
+        """Whether a goal's turn should come to its end: its goal is not active any more, or the budget is gone."""
+        if claim.rows[0].inbound.kind != KIND:
+            return False
+        present = self.of(transcript)
+        if present is None or present.status != "active":
+            return True
+        return overspent(present, usage.input + usage.output, seconds)
+
+    async def after(
+        self, key: str, claim: Claim, transcript: Transcript, final: Line, *, heard: bool
+    ) -> Plan:
+        """What follows a turn whose final line is written. `heard`: it answers what somebody said."""
+        present = await self.load(key)
+        if present is None:
+            return NOTHING
+        lead = claim.rows[0].inbound
+        own = lead.kind == KIND and lead.meta.get("goal") == present.id
+        if own and present.turn != claim.turn:
+            facts = facts_of(transcript.messages, claim.turn, final)
+            present = await self.save(
+                key, after_turn(present, facts, self._limits, self.clock.now()), claim.turn
+            )
+        self._note(key, present)
+        announcement = ""
+        if present.by == claim.turn:
+            announcement = goal_texts.announcement(present, str(final.get("content") or ""), self.clock.now())
+        delay = 0.0
+        if present.failures:
+            delay = RETRY_SECONDS[min(present.failures, len(RETRY_SECONDS)) - 1]
+        return Plan(
+            present, lead.kind == KIND and not heard, announcement, self.follow_up(key, present), delay
+        )
+
+    def follow_up(self, key: str, goal: Goal) -> Inbound | None:
+        """The row of an active goal's next turn."""
+        if goal.status != "active" or goal.address is None:
+            return None
+        where = goal.address
+        return Inbound(
+            channel=where.channel,
+            message_id=f"goal:{goal.id}:{goal.run}:{goal.number}",
+            chat_id=where.chat_id,
+            thread=where.thread,
+            text=self._prompt(goal),
+            kind=KIND,
+            private=goal.private,
+            sender_name="the gateway, for the goal",
+            session=key if key != where.key else "",
+            meta={"goal": goal.id, "number": goal.number},
+        )
+
+    def _prompt(self, goal: Goal) -> str:
+        if goal.spent.turns == 0:
+            return self._prompts.text(
+                "goal_start.md.j2", objective=goal.objective, checks=goal.checks, wrapping=goal.wrapping
+            )
+        name = "goal_wrapup.md.j2" if goal.wrapping else "goal_continue.md.j2"
+        return self._prompts.text(name, number=goal.number)
+
+    def _note(self, key: str, goal: Goal) -> None:
+        if goal.status == "active":
+            self._active.add(key)
+        else:
+            self._active.discard(key)
+        if goal.status in ENDED:
+            self._steps.pop(key, None)
+
+
+def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
+    """What a turn came to, read from its lines."""
+    calls: list[str] = []
+    for index in range(len(lines) - 1, -1, -1):
+        line = lines[index]
+        if line.get("turn") != turn:
+            continue
+        if line.get("role") == "user":
+            break
+        for call in line.get("tool_calls") or ():
+            function = call["function"]
+            if function["name"] not in OWN_TOOLS:
+                calls.append(f"{function['name']} {function['arguments']}")
+    usage = msgspec.convert(final.get("usage") or {}, Usage)
+    return TurnFacts(
+        turn=turn,
+        failed=final.get("injected") == "failed",
+        stopped=final.get("injected") == "stopped",
+        text=str(final.get("content") or ""),
+        tools=len(calls),
+        did=" ".join(sorted(calls))[:2_000],
+        tokens=usage.input + usage.output,
+        seconds=int(final.get("latency_ms") or 0) / 1_000,
+    )
