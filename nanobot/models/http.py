@@ -281,5 +281,5 @@ def _reason(error: Exception) -> str:
     cause = error.__cause__ if error.__cause__ is not None else error
     number = getattr(error, "errno", None) or getattr(cause, "errno", None)
     if number == errno.ECONNREFUSED:
-        return "connection refused; is the server running there?"
+        return "connection refused. Start the server there, or mend base_url"
     return str(error) or type(error).__name__
