@@ -121,7 +121,8 @@ async def measure(targets: Sequence[Target], wanted: Sequence[str], *, quick: bo
                         async with asyncio.timeout(PART_SECONDS):
                             found = await work[part](target, Path(folder) / target.name, llm)
                     except (NotReady, TimeoutError, OSError, AssertionError) as error:
-                        found = {f"{part}.faults": f"{type(error).__name__}: {error}"}
+                        said = str(error).strip().splitlines() or [""]
+                        found = {f"{part}.faults": f"{type(error).__name__}: {said[0]} … {said[-1]}"}
                     results[target.name] |= found
     return results
 

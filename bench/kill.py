@@ -8,7 +8,10 @@ again, or the files on the disk.
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+
+import aiohttp
 
 from bench import load
 from bench.gateway import Target, fresh
@@ -43,7 +46,7 @@ class Crowd:
     def all(self) -> set[str]:
         return {word for words in self.words.values() for word in words}
 
-    async def join(self, session: load.aiohttp.ClientSession, server: Server) -> list[load.Chat]:
+    async def join(self, session: aiohttp.ClientSession, server: Server) -> list[load.Chat]:
         chats = [await load.connect(session, server.socket, chat, self.result) for chat in self.chats]
         self._tasks = [asyncio.create_task(self._listen(chat)) for chat in chats]
         return chats
@@ -90,9 +93,9 @@ class Crowd:
         return count(self.finals.values(), self.all)
 
 
-def count(texts: "object", words: set[str]) -> Counter[str]:
+def count(texts: Iterable[str], words: set[str]) -> Counter[str]:
     found: Counter[str] = Counter()
-    for text in texts:  # type: ignore[attr-defined]
+    for text in texts:
         found.update(word for word in set(text.split()) if word in words)
     return found
 

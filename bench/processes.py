@@ -77,14 +77,17 @@ async def start(
                 if line.startswith(ready):
                     seconds = time.perf_counter() - began
                     return Server(process, line.split()[1].rstrip("/"), seconds)
+            await process.wait()
     except TimeoutError:
         pass
     except BaseException:
         await _end(process, signal.SIGKILL)
         raise
+    code = process.returncode
     await _end(process, signal.SIGKILL)
+    what = f"was not ready within {READY_SECONDS:g} s" if code is None else f"ended with {code}"
     tail = log.read_text(errors="replace")[-2_000:]
-    raise NotReady(f"{' '.join(command)} was not ready within {READY_SECONDS:g} s\n{tail}")
+    raise NotReady(f"{' '.join(command)} {what}\n{tail}")
 
 
 @contextlib.asynccontextmanager
