@@ -1,4 +1,4 @@
-"""The web page's files: compressed once, checked by ETag, under a strict content policy."""
+"""The web page's files: made small once, checked by ETag, under a strict content policy."""
 
 import asyncio
 import gzip
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from . import slim
 from .auth import host_name
 from .desk import Desk
 
@@ -28,6 +29,8 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 _PACKED = frozenset((".png", ".ico", ".woff2"))  # compressed already
+_SLIM = {".js": slim.script, ".css": slim.style}
+_VENDOR = "vendor"  # minified by those who made it
 _SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -117,6 +120,8 @@ def policy(host: str) -> str:
 
 def _pack(path: Path, stamp: tuple[int, int]) -> Asset:
     data = path.read_bytes()
+    if path.suffix in _SLIM and _VENDOR not in path.parts:
+        data = _SLIM[path.suffix](data.decode()).encode()
     packed = path.suffix not in _PACKED
     body = gzip.compress(data, 9, mtime=0) if packed else data
     return Asset(stamp, f'"{sha256(data).hexdigest()[:20]}"', body, packed)
