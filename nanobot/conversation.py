@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from nanobot.events import Event, ToolEnded, ToolProgress, ToolStarted
 from nanobot.messages import Address, Inbound, Line
 from nanobot.model import Model, ModelRequest, ToolCall
 from nanobot.store import Claim, Row, Transcript
-from nanobot.tool import ToolContext
+from nanobot.tool import ToolContext, ToolResult
 from nanobot.tools.toolbox import run_tool
 from nanobot.workbench import Workbench
 
@@ -37,6 +38,7 @@ class SessionConversation:
         emit: Callable[[Event], None],
         on_steered: Callable[[Sequence[Row]], Awaitable[None]],
         closing: Callable[[], bool],
+        on_failed: Callable[[ToolCall, ToolResult], Awaitable[None]],
         notes: Sequence[str] = (),
     ) -> None:
         self._claim = claim
@@ -47,6 +49,7 @@ class SessionConversation:
         self._emit = emit
         self._on_steered = on_steered
         self._closing = closing  # whether the turn should end: then no more tools are offered
+        self._on_failed = on_failed
         self._notes = notes  # blocks for the runtime context
         # Both once a turn: the prefix that the provider has cached stays the same while the turn runs.
         self._system = bench.prompts.system(small=model.small)
@@ -110,12 +113,14 @@ class SessionConversation:
             turn=claim.turn,
             call_id=call.id,
             address=address,
-            workspace=self._bench.workspace,
+            workspace=Path(self._transcript.metadata.get("working_dir") or self._bench.workspace),
             say=lambda text: self._emit(ToolProgress(*where, call.id, call.name, text)),
         )
         result = await run_tool(self._bench.toolbox, call, tool_context)
         seconds = time.monotonic() - started
         self._emit(ToolEnded(*where, call.id, call.name, result.text[:PREVIEW], result.error, seconds))
+        if result.error:
+            await self._on_failed(call, result)
         line = result_line(claim.turn, call.id, call.name, result.text, self._clock)
         if result.media:
             line["media"] = [msgspec.to_builtins(one) for one in result.media]

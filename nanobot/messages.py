@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-InboundKind = Literal["user", "goal", "child_result", "schedule"]
+# "task": what a session gives its sub-session to do; "child_result": what came of it, for the parent
+InboundKind = Literal["user", "goal", "child_result", "schedule", "task"]
 OutboundKind = Literal["reply", "notice", "error"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

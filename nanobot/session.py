@@ -22,10 +22,11 @@ from nanobot.conversation import STORE_SECONDS, SessionConversation, user_line
 from nanobot.ending import Ending, Running, status_of
 from nanobot.errors import LeaseLost, NanobotError
 from nanobot.events import Event, Steered, TurnStarted
-from nanobot.goals import KIND, Goals
-from nanobot.model import Model
+from nanobot.goals import COMPLETE, KIND, Goals
+from nanobot.model import Model, ToolCall
 from nanobot.routing import controlled
 from nanobot.store import Claim, Delivery, Row, Transcript
+from nanobot.tool import ToolResult
 from nanobot.workbench import Workbench
 
 COMMAND_SECONDS = 60.0
@@ -224,6 +225,7 @@ class Actors:
             emit,
             lambda rows: self._steered(running, transcript.key, rows),
             lambda: self._goals.closing(transcript, claim, turn.usage, time.monotonic() - running.started),
+            lambda call, result: self._failed(claim, transcript.key, call, result),
             await self._goals.context(transcript),
         )
         running.task = asyncio.create_task(self._run(turn, conversation, claim, transcript, model))
@@ -254,6 +256,8 @@ class Actors:
         if fresh:
             await conversation.append(*fresh)
         await conversation.settle()
+        if claim.rows[0].inbound.kind == "child_result":
+            await conversation.steer()  # results that wait together are answered together
         return await loop.run(turn, conversation, model, self._clock, max_steps=self._bench.max_steps)
 
     async def _steered(self, running: Running, key: str, rows: Sequence[Row]) -> None:
@@ -262,7 +266,12 @@ class Actors:
         running.rows.extend(rows)
         self._queued[session] = max(0, self._queued.get(session, 0) - len(ids))
         self._publish(Steered(session, running.claim.turn, rows[0].inbound.address, ids))
-        await self._goals.heard(key, running.claim.turn)
+        if any(row.inbound.kind == "user" for row in rows):
+            await self._goals.heard(key, running.claim.turn)
+
+    async def _failed(self, claim: Claim, key: str, call: ToolCall, result: ToolResult) -> None:
+        if call.name == COMPLETE and not result.data.get("refused"):
+            await self._goals.fumbled(key, claim.turn, result.text)
 
     async def _command(self, running: Running, transcript: Transcript, invocation: Invocation) -> None:
         try:

@@ -92,7 +92,7 @@ class Inbox(Protocol):
         ...
 
     async def steer(self, claim: Claim) -> Sequence[Row]:
-        """Take the session's pending `user` rows into the running turn, oldest first."""
+        """Take what people said and sub-sessions brought back meanwhile into the running turn, oldest first."""
         ...
 
     async def commit(

@@ -45,10 +45,11 @@ def test_ended_rows_are_no_turn() -> None:
     assert mailbox.next_turn([row(1, "done"), row(2, "dead")]) == ()
 
 
-def test_only_waiting_words_of_people_may_steer() -> None:
+def test_only_waiting_words_of_people_and_results_may_steer() -> None:
     assert mailbox.may_steer(row(1))
+    assert mailbox.may_steer(row(1, kind="child_result"))
     assert not mailbox.may_steer(row(1, "running"))
-    for kind in ("goal", "child_result", "schedule"):
+    for kind in ("goal", "schedule", "task"):
         assert not mailbox.may_steer(row(1, kind=kind))
 
 

@@ -108,14 +108,20 @@ class InboxContract:
         while claim := await store.inbox.claim(CHAT.key):
             order.append(claim.turn)
             await store.inbox.commit(claim, [claim.turn])
-        assert order == [first, second, goal, child]
+        assert order == [first, second, child, goal]
 
-    async def test_steering_takes_what_people_said_and_nothing_else(self, store: Store) -> None:
+    async def test_steering_takes_what_people_said_and_children_brought_and_nothing_else(
+        self, store: Store
+    ) -> None:
         [leader] = await accept(store, "a")
         claim = await take(store)
         assert list(await store.inbox.steer(claim)) == []
         [goal] = await accept(store, "goal", kind="goal")
-        ids = await accept(store, "b", "c")
+        ids = [
+            *await accept(store, "b"),
+            *await accept(store, "r", kind="child_result"),
+            *await accept(store, "c"),
+        ]
         rows = await store.inbox.steer(claim)
         assert [(row.id, row.status, row.turn) for row in rows] == [(one, "running", leader) for one in ids]
         assert list(await store.inbox.steer(claim)) == []

@@ -154,7 +154,8 @@ class SqliteInbox:
     def _steer(self, db: sqlite3.Connection, claim: Claim) -> list[Row]:
         if db.execute(self._sql["holds_lease"], fence(claim)).fetchone() is None:
             raise lost(claim)
-        found = [codec.row(one) for one in db.execute(self._sql["steerable"], (claim.session,)).fetchall()]
+        rows = [codec.row(one) for one in db.execute(self._sql["steerable"], (claim.session,)).fetchall()]
+        found = [one for one in rows if mailbox.may_steer(one)]
         for one in found:
             db.execute(self._sql["steer"], (claim.turn, one.seq))
         return [msgspec.structs.replace(one, status="running", turn=claim.turn) for one in found]

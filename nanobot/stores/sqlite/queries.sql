@@ -43,10 +43,10 @@ SELECT 1 FROM lease WHERE session = ? AND epoch = ? AND turn = ?
 DELETE FROM lease WHERE session = ? AND epoch = ? AND turn = ?
 
 -- steerable --
--- What people said while the turn ran, oldest first.
+-- What people said, and sub-sessions brought back, while the turn ran; oldest first.
 SELECT seq, id, message, status, accepted_at, attempts, turn
 FROM inbox
-WHERE session = ? AND ended_at IS NULL AND status = 'pending' AND rank = 0
+WHERE session = ? AND ended_at IS NULL AND status = 'pending' AND rank <= 1
 ORDER BY seq
 
 -- steer --
