@@ -287,3 +287,21 @@ async def test_a_server_that_hangs_up_after_each_answer_without_saying_so_is_no_
         model = OpenAIModel("openai/gpt-test", Settings(base_url=url), client, context_window=1000)
         for _ in range(10):
             assert await collect(model.stream(asks("hi"))) == [Text("hi"), Finished("stop")]
+
+
+@pytest.mark.parametrize("excepted", [False, True])
+async def test_the_environments_proxy_is_used_but_not_for_the_hosts_it_excepts(
+    server: OpenAIServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch, excepted: bool
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
+    monkeypatch.setenv("no_proxy", "models.invalid" if excepted else "")
+    behind = OpenAIModel(
+        "openai/gpt-test", Settings(base_url="http://models.invalid/v1"), client, context_window=1000
+    )
+    events = await collect(behind.stream(asks("hello")))
+    if excepted:
+        assert failure(events).kind == "unreachable"
+        assert not server.requests
+    else:
+        assert Text("hello") in events
+        assert server.requests[-1].headers["Host"] == "models.invalid"
