@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True):
     unknown_send: str = "resend"
     reaction: str = "👀"
     stream: bool = True
+    patience: float = 2.0
     edit_interval: float = 3.0
     draft_interval: float = 0.8
     poll_timeout: int = 25

@@ -36,7 +36,6 @@ from .text import preview
 from .wire import is_private, thread_id
 
 TYPING_SECONDS = 4.5  # the platform shows it for 5
-DRAFT_AFTER, POST_AFTER = 1.0, 2.0  # seconds of a turn before anything but typing is shown
 REFRESH = {
     True: 5.0,
     False: 10.0,
@@ -214,8 +213,8 @@ class Streams:
         if not content and not (one.draft and not one.shown_at):
             return None
         if not one.shown_at:
-            patience = DRAFT_AFTER if one.draft and picture.writing else POST_AFTER
-            return picture.started + patience
+            patience = settings.patience
+            return picture.started + (patience / 2 if one.draft and picture.writing else patience)
         interval = settings.draft_interval if one.draft else settings.edit_interval
         if picture.writing:
             if content == one.shown:
@@ -259,7 +258,8 @@ class Streams:
         except BadRequest as error:
             if one.draft and says(error, "draft_peer_invalid", "textdraft"):
                 one.draft = False
-            elif not says(error, "not modified"):
+                return
+            if not says(error, "not modified"):
                 raise
         except ChatMigrated as error:
             await self._chats.move(chat, str(error.new_chat_id))

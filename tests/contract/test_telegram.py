@@ -32,8 +32,6 @@ class TelegramPlatform:
             update = int(self._server.world.updates[-1]["update_id"])
         if fails:  # the poll that follows the refusal confirms nothing
             await self._server.until(lambda: self.port.fails is None)
-            polls = len(self._server.made("getUpdates"))
-            await self._server.until(lambda: len(self._server.made("getUpdates")) > polls)
             self._open[id] = update
             return bool(self._server.confirmed > update)
         await self._server.until(lambda: self._server.confirmed > update)
