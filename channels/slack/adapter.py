@@ -1,0 +1,165 @@
+"""The Slack channel: what connects, listens, shows and delivers, put together."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from loguru import logger
+from starlette.routing import Route
+
+from nanobot.channel import (
+    Capabilities,
+    ChannelError,
+    DeadlineExceeded,
+    Event,
+    Outbound,
+    Port,
+    Receipt,
+    StoreError,
+    TurnEnded,
+)
+
+from .api import Api
+from .buttons import Click, answered, read_click
+from .checkup import missing
+from .connection import Connection
+from .files import Inbox, Outbox
+from .intake import Intake
+from .live import Stage
+from .markdown import LIMIT
+from .marks import Marks
+from .people import People
+from .posts import Posts
+from .replies import Replies
+from .settings import Pace, read_settings
+from .threads import Threads
+
+GREETING = ("What can you do?", "/status", "/help")
+
+
+class SlackChannel:
+    """Implements `nanobot.channel.Channel`."""
+
+    name = "slack"
+    capabilities = Capabilities(live=True, reconcile=True, max_text=LIMIT)
+
+    def __init__(self, port: Port, pace: Pace | None = None) -> None:
+        self.name = port.name
+        self._port = port
+        self._settings = read_settings(port.settings)
+        settings = self._settings
+        self._api = Api(settings.bot_token, settings.api_url, port.clock, port.report)
+        self._posts = Posts(self._api)
+        self._marks = Marks(self._api, enabled=settings.reactions)
+        stage = Stage(self._api, self._posts, port, pace or Pace(), streaming=settings.streaming)
+        self._replies = Replies(stage, Outbox(self._api, port.keys), port)
+        files = Inbox(self._api, port.media, settings.bot_token, settings.max_file_mb << 20)
+        self._intake = Intake(port, settings, People(self._api), files, Threads(port.keys), self._marks)
+        self._connection = Connection(settings, self._api, self, port.clock, port.report)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        await self._api.open()
+        me = await self._connection.identify()
+        self._intake.me = me
+        lacking = missing(me.scopes)
+        if lacking:
+            logger.warning("slack: the app lacks scopes: {}", ", ".join(lacking))
+        await self._connection.open()
+        await self._intake.resume()
+
+    async def stop(self) -> None:
+        await self._connection.close()
+        await self._intake.close()
+        await self._marks.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await self._replies.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._api.close()
+
+    def show(self, event: Event) -> None:
+        ended = self._replies.show(event, self._intake.speaker(event.session))
+        if ended is not None:
+            self._later(ended.discard())
+        if isinstance(event, TurnEnded):
+            silent = not event.replies
+            self._marks.ended(event.answers, failed=event.status == "failed", silent=silent)
+
+    async def deliver(self, message: Outbound) -> Receipt:
+        return await self._replies.deliver(message)
+
+    async def find(self, message: Outbound) -> Receipt | None:
+        return await self._replies.find(message)
+
+    def routes(self) -> Sequence[Any]:
+        """Slack's requests, where a signing secret is set."""
+        if not self._connection.by_http:
+            return []
+        return [Route("/slack/events", self._connection.handle, methods=["POST"])]
+
+    # --- what the connection hands over ------------------------------------------------------------------------
+
+    async def on_event(self, body: Mapping[str, Any]) -> None:
+        event = body.get("event")
+        kind = event.get("type") if isinstance(event, Mapping) else ""
+        match kind:
+            case "message" | "app_mention":
+                await self._intake.message(body)
+            case "assistant_thread_started" if isinstance(event, Mapping):
+                self._later(self._greet(event))
+            case _:
+                logger.debug("slack: {} concerns nobody", kind)
+
+    async def on_action(self, body: Mapping[str, Any]) -> None:
+        me = self._connection.me
+        click = read_click(body, me) if me is not None else None
+        if click is None:
+            return
+        if await self._intake.click(click):
+            self._later(self._answered(click))
+
+    async def on_command(self, body: Mapping[str, Any]) -> None:
+        await self._intake.command(body)
+
+    async def _greet(self, event: Mapping[str, Any]) -> None:
+        """A new assistant thread gets prompts to begin with."""
+        thread = event.get("assistant_thread")
+        if not isinstance(thread, Mapping):
+            return
+        prompts = (self._settings.prompts or GREETING)[:4]
+        await self._api.call(
+            "assistant.threads.setSuggestedPrompts",
+            channel_id=str(thread.get("channel_id") or ""),
+            thread_ts=str(thread.get("thread_ts") or ""),
+            prompts=[{"title": one[:80], "message": one} for one in prompts],
+        )
+
+    async def _answered(self, click: Click) -> None:
+        """Buttons that were pressed cannot be pressed again."""
+        text = click.text[:3_000] or click.label
+        blocks = answered(click)
+        await self._api.call(
+            "chat.update", channel=click.channel, ts=click.message_ts, text=text, blocks=blocks
+        )
+
+    def _later(self, work: Any) -> None:
+        """Do something that nobody waits for and that may fail."""
+
+        async def run() -> None:
+            try:
+                await work
+            except (ChannelError, DeadlineExceeded, StoreError) as error:
+                logger.debug("slack: {}", error)
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def create(port: Port) -> SlackChannel:
+    """What the gateway calls."""
+    return SlackChannel(port)

@@ -1,0 +1,93 @@
+"""Buttons: Block Kit for a reply's choices, and clicks as messages. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from .wire import Me, clean
+
+PREFIX = "nanobot:"  # of our buttons' action ids
+MAX_BUTTONS = 25
+MAX_LABEL = 75
+MAX_VALUE = 1_900
+
+
+class Click(msgspec.Struct, frozen=True):
+    """A press of one of our buttons."""
+
+    id: str
+    channel: str
+    thread: str
+    user: str
+    value: str
+    label: str
+    message_ts: str
+    blocks: tuple[dict[str, Any], ...]
+    text: str
+    team: str
+
+
+def read_buttons(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A reply's choices as (label, value): `meta["buttons"]` holds strings or {label, value}."""
+    given = meta.get("buttons")
+    found: list[tuple[str, str]] = []
+    for one in given if isinstance(given, list | tuple) else ():
+        if isinstance(one, Mapping):
+            label = clean(str(one.get("label") or one.get("value") or ""))
+            value = clean(str(one.get("value") or label))
+        else:
+            label = value = clean(str(one))
+        if label.strip():
+            found.append((label.strip()[:MAX_LABEL], value[:MAX_VALUE]))
+    return found[:MAX_BUTTONS]
+
+
+def button_block(buttons: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "type": "actions",
+        "elements": [
+            {
+                "type": "button",
+                "action_id": f"{PREFIX}{number}",
+                "text": {"type": "plain_text", "text": label},
+                "value": value,
+            }
+            for number, (label, value) in enumerate(buttons)
+        ],
+    }
+
+
+def read_click(body: Mapping[str, Any], me: Me) -> Click | None:
+    """The press in a `block_actions` payload; None where it is none of ours or lacks what we need."""
+    actions = body.get("actions")
+    action = actions[0] if isinstance(actions, list) and actions else None
+    if not isinstance(action, Mapping) or not str(action.get("action_id") or "").startswith(PREFIX):
+        return None
+    container, message = body.get("container") or {}, body.get("message") or {}
+    channel = str((body.get("channel") or {}).get("id") or container.get("channel_id") or "")
+    user = str((body.get("user") or {}).get("id") or "")
+    ts = str(container.get("message_ts") or message.get("ts") or "")
+    if not (channel and user and ts):
+        return None
+    team = str((body.get("team") or {}).get("id") or me.team)
+    return Click(
+        id=f"{team}:{channel}:click:{ts}:{action.get('action_ts') or body.get('trigger_id')}",
+        channel=channel,
+        thread=str(container.get("thread_ts") or message.get("thread_ts") or ""),
+        user=user,
+        value=str(action.get("value") or ""),
+        label=str((action.get("text") or {}).get("text") or ""),
+        message_ts=ts,
+        blocks=tuple(one for one in message.get("blocks") or () if isinstance(one, dict)),
+        text=str(message.get("text") or ""),
+        team=team,
+    )
+
+
+def answered(click: Click) -> list[dict[str, Any]]:
+    """The message's blocks with its buttons replaced by who chose what."""
+    note = {"type": "plain_text", "text": f"✓ {click.label}"[:MAX_LABEL]}
+    kept = [one for one in click.blocks if one.get("type") != "actions"]
+    who = {"type": "mrkdwn", "text": f"<@{click.user}>"}
+    return [*kept, {"type": "context", "elements": [note, who]}]
