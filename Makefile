@@ -7,7 +7,7 @@ WORKSPACE ?= ./workspace
 PYTEST := $(BIN)/pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types map-check test-quick test-page test-crash nightly bench lock wheel vendor-check clean
+.PHONY: help run test check lint types docs docs-check test-quick test-page test-crash nightly bench lock wheel vendor-check clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -20,7 +20,7 @@ test: $(VENV)/dev.stamp system ## Lint, types and all tests (under 8 minutes on 
 	@$(MAKE) --no-print-directory check
 	@$(PYTEST) -n 2 --dist loadgroup
 
-check: lint types vendor-check map-check ## Lint, types, vendored files, the map
+check: lint types vendor-check docs-check ## Lint, types, vendored files, made documents
 
 lint: $(VENV)/dev.stamp
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -31,8 +31,11 @@ types: $(VENV)/dev.stamp
 vendor-check: $(VENV)/dev.stamp
 	@$(BIN)/python scripts/vendor_web.py --check
 
-map-check: $(VENV)/dev.stamp
-	@$(BIN)/python scripts/agents_md.py --check
+docs: $(VENV)/dev.stamp ## Write AGENTS.md's module list and docs/reference.md anew from the sources
+	@$(BIN)/python scripts/agents_md.py && $(BIN)/python scripts/reference_md.py
+
+docs-check: $(VENV)/dev.stamp
+	@$(BIN)/python scripts/agents_md.py --check && $(BIN)/python scripts/reference_md.py --check
 
 test-quick: $(VENV)/dev.stamp ## The tests without browser, crashes and packaging
 	@$(PYTEST) tests --ignore=tests/page --ignore=tests/crash --ignore=tests/e2e --ignore=tests/packaging
