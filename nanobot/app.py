@@ -13,6 +13,7 @@ from loguru import logger
 from prometheus_client import generate_latest
 
 from nanobot import content, footprint, http, logs, metrics, plugins
+from nanobot.approval import Approval
 from nanobot.channel import Channel
 from nanobot.chat_commands import ChatCommands
 from nanobot.clock import Clock, SystemClock
@@ -24,7 +25,9 @@ from nanobot.errors import ConfigError, NanobotError
 from nanobot.gateway import Gateway, publisher
 from nanobot.goal import Budget
 from nanobot.goal_commands import GoalCommands
+from nanobot.goal_desk import GoalDesk
 from nanobot.goal_turns import Limits
+from nanobot.goal_verify import Verifier
 from nanobot.goals import Goals
 from nanobot.library import SessionLibrary
 from nanobot.messages import Address, Attachment, Inbound, Outbound, new_id
@@ -33,7 +36,10 @@ from nanobot.models.fallback import FallbackModel
 from nanobot.models.registry import ModelRegistry
 from nanobot.pairing import PairingDesk
 from nanobot.port import ChannelPort, House
+from nanobot.progress import ProgressBoard
 from nanobot.prompts import Prompts
+from nanobot.routing import Policy
+from nanobot.scheduler import Scheduler
 from nanobot.security.audit import Audit
 from nanobot.session import Actors
 from nanobot.skills import Skills, reader
@@ -43,6 +49,7 @@ from nanobot.stores.dispatcher import LocalDispatcher
 from nanobot.stores.lock import StateLock
 from nanobot.stores.sessions import SessionManager
 from nanobot.stores.sqlite import SqliteStore
+from nanobot.tools.goal import goal_tools
 from nanobot.tools.toolbox import Send, standard
 from nanobot.workbench import Workbench
 
@@ -121,22 +128,40 @@ async def running(config: Config) -> AsyncIterator[App]:
             },
         )
         skills = Skills(workspace, content.roots("skills", workspace))
+        prompts = Prompts(
+            workspace,
+            skills,
+            content.roots("templates", workspace),
+            name=config.agent.system_name,
+            level=config.security.level,
+        )
         toolbox = standard(
             workspace, state, config.security, sender(store, deliverer), Audit(state / "audit.jsonl")
         )
+        toolbox = toolbox.extended([reader(skills)])
+        publish = publisher(bus)
+        board = ProgressBoard(channels, store.outbox, store.keys("progress"), clock)
+        stack.push_async_callback(board.close)
+        scheduler = Scheduler(store.schedules, store.inbox, clock, dispatcher.wake)
+        limits = config.goals
+        goals = Goals(
+            transcripts,
+            prompts,
+            clock,
+            publish,
+            budget=Budget(limits.max_turns, limits.max_tokens, limits.max_minutes),
+            limits=Limits(idle_turns=limits.max_idle_turns),
+            board=board,
+            later=scheduler,
+        )
+        goal_desk = GoalDesk(goals, Verifier(toolbox, models, prompts, clock))
         bench = Workbench(
             workspace=workspace,
             inbox=store.inbox,
             transcripts=transcripts,
-            prompts=Prompts(
-                workspace,
-                skills,
-                content.roots("templates", workspace),
-                name=config.agent.system_name,
-                level=config.security.level,
-            ),
+            prompts=prompts,
             skills=skills,
-            toolbox=toolbox.extended([reader(skills)]),
+            toolbox=toolbox.extended(goal_tools(goal_desk)),
             model=models,
             max_steps=config.agent.max_steps,
             output_limit=config.agent.max_output,
@@ -144,22 +169,15 @@ async def running(config: Config) -> AsyncIterator[App]:
             attempts=config.agent.attempts,
         )
         compactor = SummaryCompactor(bench, transcripts, clock)
-        commands = Commands()
-        publish = publisher(bus)
-        limits = config.goals
-        goals = Goals(
-            transcripts,
-            bench.prompts,
-            clock,
-            publish,
-            budget=Budget(limits.max_turns, limits.max_tokens, limits.max_minutes),
-            limits=Limits(idle_turns=limits.max_idle_turns),
-        )
-        actors = Actors(bench, commands, compactor, goals, clock, publish, deliverer.submit, dispatcher.wake)
         desk = PairingDesk(store.pairings, clock)
-        chat = ChatCommands(actors, transcripts, desk, compactor, goals, models, owner_test(config), clock)
-        commands.add([*chat.entries(), *GoalCommands(goals, actors).entries()])
-        library = SessionLibrary(transcripts, actors)
+        policies = {one.name: Policy.of(one.values) for one in config.enabled()}
+        commands = Commands(Approval(policies, desk))
+        actors = Actors(bench, commands, compactor, goals, clock, publish, deliverer.submit, dispatcher.wake)
+        chat = ChatCommands(
+            actors, transcripts, desk, compactor, goals, models, owner_test(config), clock, publish
+        )
+        commands.add([*chat.entries(), *GoalCommands(goals, actors, scheduler).entries()])
+        library = SessionLibrary(transcripts, actors, models)
         house = House(store, actors, commands, dispatcher, deliverer, desk, library, clock)
 
         gateway = Gateway(channels, store, bench, actors, dispatcher, deliverer, bus, clock)
@@ -182,6 +200,7 @@ async def running(config: Config) -> AsyncIterator[App]:
         await gateway.start()
         warming = asyncio.create_task(warm(registry, bench, config.agent.model))
         stack.push_async_callback(finished, warming)
+        stack.push_async_callback(finished, asyncio.create_task(scheduler.run()))
         app = App(config, gateway, server)
         lock.set_address(app.url)
         started.set()

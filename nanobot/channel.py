@@ -5,6 +5,7 @@ module and its own files, nothing else of nanobot; a test reads its sources to p
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,8 +45,10 @@ from nanobot.events import (
 from nanobot.messages import Accepted, Address, Attachment, Inbound, Line, Outbound, new_id
 
 __all__ = [
+    "About",
     "Accepted",
     "Address",
+    "Applicant",
     "Attachment",
     "Capabilities",
     "Channel",
@@ -54,6 +57,7 @@ __all__ = [
     "Clock",
     "Command",
     "ConfigError",
+    "DeadLetter",
     "DeadlineExceeded",
     "Event",
     "GoalChanged",
@@ -62,6 +66,7 @@ __all__ = [
     "Line",
     "MissingExtra",
     "Notice",
+    "Office",
     "Outbound",
     "Page",
     "Port",
@@ -88,6 +93,7 @@ __all__ = [
     "Undeliverable",
     "Unreachable",
     "Usage",
+    "Waiting",
     "deadline",
     "new_id",
     "stamp",
@@ -100,6 +106,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     live: bool = False  # `show` is called with a turn's events
     repeatable: bool = False  # delivering the same message again is harmless: receivers know it by its id
     reconcile: bool = False  # `find` can tell whether a message of unknown outcome arrived
+    progress: bool = False  # a goal is shown by one message that is edited, instead of its turns one by one
     max_text: int = 0  # characters a single platform message holds; 0 = no limit
 
 
@@ -129,6 +136,49 @@ class SessionSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: int = 0
     running: bool = False
     metadata: dict[str, Any] = {}
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """An accepted message that no turn has taken yet. `id` is its inbox id."""
+
+    id: str
+    message: Inbound
+    accepted_at: datetime
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a chat's status line says: its model and how full that model's context is, in tokens (estimated)."""
+
+    model: str = ""
+    context_window: int = 0
+    context_tokens: int = 0
+    goal_state: dict[str, Any] | None = None
+    parent: str = ""  # of a sub-session: the session key it works for
+    parent_title: str = ""
+    forked_from: str = ""  # of a copy: the session key it was made from
+
+
+class Applicant(msgspec.Struct, frozen=True):
+    """Somebody unknown who asked to be let in, or who was."""
+
+    channel: str
+    sender: str
+    name: str
+    code: str  # "" once approved
+    status: str  # pending or approved
+    created_at: datetime
+    expires_at: datetime
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A reply that did not arrive and is not tried any more."""
+
+    id: int
+    session: str
+    text: str
+    error: str
+    status: str  # dead or unknown
+    created_at: datetime
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -184,6 +234,39 @@ class Sessions(Protocol):
 
     async def state(self, key: str) -> TurnState: ...
 
+    async def about(self, key: str) -> About: ...
+
+    async def export(self, key: str) -> bytes | None:
+        """The whole session as JSONL, archive included; None where there is none."""
+        ...
+
+    async def fork(self, key: str, to: str, *, before: str = "", through: str = "") -> bool:
+        """Copy a session's messages to a new key: those before a user's message, through an answer, or all of them.
+
+        Messages are named by their turn. False where the session or the message is not there.
+        """
+        ...
+
+
+class Office(Protocol):
+    """What the owner decides on: who is let in, and replies that did not arrive. Asking who calls is the channel's duty."""
+
+    async def applicants(self) -> Sequence[Applicant]: ...
+
+    async def decide(self, channel: str, sender: str, *, admit: bool) -> bool:
+        """Let a waiting sender in, or refuse; False where nobody of that name waits."""
+        ...
+
+    async def revoke(self, channel: str, sender: str) -> bool: ...
+
+    async def dead_letters(self) -> Sequence[DeadLetter]:
+        """Newest first."""
+        ...
+
+    async def resend(self, id: int) -> bool: ...
+
+    async def drop(self, id: int) -> bool: ...
+
 
 class Port(Protocol):
     """What the gateway gives a channel."""
@@ -195,6 +278,7 @@ class Port(Protocol):
     clock: Clock
     keys: Keys
     sessions: Sessions
+    office: Office
 
     async def accept(self, message: Inbound) -> Accepted | None:
         """Authorise the message and make it durable; only after the return may the platform be acknowledged.
@@ -215,6 +299,10 @@ class Port(Protocol):
 
     async def undelivered(self, address: Address) -> Sequence[Outbound]:
         """What waits in the outbox for this address, oldest first."""
+        ...
+
+    async def waiting(self, session: str) -> Sequence[Waiting]:
+        """Accepted messages of a session that no turn has taken yet, oldest first."""
         ...
 
     def state(self, session: str) -> TurnState:

@@ -8,6 +8,7 @@ from nanobot.channel import SessionSummary
 from nanobot.clock import Clock
 from nanobot.commands import Entry, Invocation
 from nanobot.errors import ConfigError
+from nanobot.events import Event, SessionUpdated
 from nanobot.goals import Goals
 from nanobot.messages import Inbound
 from nanobot.model import Model
@@ -47,7 +48,9 @@ class ChatCommands:
         model: Callable[[str | None], Model],
         is_owner: Callable[[Inbound], bool],
         clock: Clock,
+        publish: Callable[[Event], None] = lambda _: None,
     ) -> None:
+        self._publish = publish
         self._actors = actors
         self._transcripts = transcripts
         self._desk = desk
@@ -103,6 +106,7 @@ class ChatCommands:
         elif call.beside:
             return "The goal has ended meanwhile. `/new` again starts over."
         await self._transcripts.clear(key)
+        self._publish(SessionUpdated(key, "", call.message.address, scope="thread"))
         return "A new conversation. What was said before is in the archive."
 
     async def _stop(self, call: Invocation) -> str:

@@ -42,9 +42,12 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def parse(message: Inbound, seq: int = 0, turn: str = "", *, beside: bool = False) -> Invocation | None:
-    """The command a message holds, or None for ordinary text (a path such as /usr/bin is text)."""
+    """The command that a message of a person or of a schedule holds, or None for ordinary text.
+
+    A path such as /usr/bin is text.
+    """
     text = message.text.strip()
-    if message.kind != "user" or not text or text[0] not in "/!":
+    if message.kind not in ("user", "schedule") or not text or text[0] not in "/!":
         return None
     found = _PATTERN.match(text)
     if found is None:

@@ -132,7 +132,7 @@ class Ending:
                     text=text,
                     kind="error" if status == "failed" and not plan.announcement else "reply",
                     streamed=bool(stream),
-                    meta=spoken[0].meta if spoken else {} if plan.quiet else lead.meta,
+                    meta={**(spoken[0].meta if spoken else {} if plan.quiet else lead.meta), **plan.meta},
                 )
             )
         follow_ups = [plan.follow_up] if plan.follow_up else []

@@ -97,6 +97,7 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Status
     objective: Annotated[str, Meta(min_length=1)]
     id: str = ""
+    asked: str = ""  # the objective in the user's own words
     ui_summary: str = ""
     started_at: str = ""
     ended_at: str = ""
@@ -159,6 +160,7 @@ def begin(
         "active",
         objective,
         id=id,
+        asked=objective,
         started_at=stamp(now),
         budget=budget,
         checks=checks,

@@ -11,14 +11,19 @@ from nanobot.errors import NanobotError
 from nanobot.goal import MAX_OBJECTIVE, Budget, Move, shortened
 from nanobot.goal_turns import last_turn
 from nanobot.goals import Goals
+from nanobot.messages import Inbound
+from nanobot.schedule import When, split, written
+from nanobot.scheduler import Scheduler
 from nanobot.session import Actors
+from nanobot.store import Schedule
 
 USAGE = (
     "`/goal <objective>` begins a goal; lines `check: <command>` in it must succeed at its end. "
-    "`/goal` shows it; `/goal pause | resume | cancel | done | edit <text> | budget turns=… minutes=… tokens=…`."
+    "Behind it may stand `every <cron>` or `at <time>`, and a time zone. `/goal` shows it; `/goal pause | resume | cancel | done | edit <text> | budget turns=… minutes=… tokens=… | schedule | unschedule <number>`."
 )
 BUDGET_USAGE = "For example `/goal budget turns=20 minutes=60 tokens=500000`; whole numbers above 0."
 MAX_CHECKS = 10
+MAX_SCHEDULED = 20  # goals of one chat
 MAX_NUMBER = 1_000_000_000  # of turns, tokens or minutes
 _CHECK = re.compile(r"^\s*check:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _AMOUNT = re.compile(r"(turns|tokens|minutes)\s*=\s*(\d+)", re.IGNORECASE)
@@ -31,8 +36,9 @@ class BadGoal(NanobotError):
 class GoalCommands:
     """The handler of `/goal`. It runs beside the session's turn, so that a goal at work can be halted."""
 
-    def __init__(self, goals: Goals, actors: Actors) -> None:
+    def __init__(self, goals: Goals, actors: Actors, scheduler: Scheduler) -> None:
         self._goals = goals
+        self._scheduler = scheduler
         self._actors = actors
 
     def entries(self) -> list[Entry]:
@@ -49,6 +55,8 @@ class GoalCommands:
         ]
 
     async def _goal(self, call: Invocation) -> str:
+        if call.message.meta.get("missed"):
+            return missed(call)
         word, _, rest = call.argument.partition(" ")
         word, rest = word.lower(), rest.strip()
         alone = "\n" not in call.argument
@@ -59,6 +67,10 @@ class GoalCommands:
                 return await self._show(call)
             case ("help", _):
                 return USAGE
+            case ("schedule" | "schedules", _):
+                return await self._list(call)
+            case (_, "unschedule"):
+                return await self._unschedule(call, rest)
             case ("pause", _):
                 return await self._pause(call)
             case ("resume", _):
@@ -81,9 +93,48 @@ class GoalCommands:
         return goal_texts.details(goal, self._goals.clock.now())
 
     async def _begin(self, call: Invocation) -> str:
-        objective, checks = objective_of(call.argument)
+        text, when = call.argument, None
+        if call.message.kind == "user":
+            text, when = split(call.argument, self._goals.clock.now())
+        objective, checks = objective_of(text)
+        if when is not None:
+            return await self._schedule(call, text, when)
         goal = await self._goals.begin(call.message.address.key, call.message, call.turn, objective, checks)
         return goal_texts.progress(goal, self._goals.clock.now())
+
+    async def _schedule(self, call: Invocation, text: str, when: When) -> str:
+        message = call.message
+        planned = Inbound(
+            channel=message.channel,
+            message_id=call.turn,
+            chat_id=message.chat_id,
+            text=f"/goal {text}",
+            thread=message.thread,
+            sender=message.sender,
+            sender_name=message.sender_name,
+            kind="schedule",
+            private=message.private,
+        )
+        if len(await self._scheduler.goals(planned.key)) >= MAX_SCHEDULED:
+            raise BadGoal(
+                f"There are {MAX_SCHEDULED} scheduled goals here already; `/goal unschedule <number>`."
+            )
+        next_at = await self._scheduler.add(call.turn, planned, when)
+        return f"Scheduled: {shortened(text, 80)}\nIt begins {written(when, next_at)}."
+
+    async def _list(self, call: Invocation) -> str:
+        found = await self._scheduler.goals(call.message.address.key)
+        return "\n".join(f"{number}. {told(one)}" for number, one in enumerate(found, 1)) or (
+            "No goal is scheduled here."
+        )
+
+    async def _unschedule(self, call: Invocation, text: str) -> str:
+        found = await self._scheduler.goals(call.message.address.key)
+        if not text.isdecimal() or not 0 < int(text) <= len(found):
+            raise BadGoal("Which one? `/goal schedule` lists them by number.")
+        one = found[int(text) - 1]
+        await self._scheduler.remove(one.id)
+        return f"No longer scheduled: {told(one)}"
 
     async def _pause(self, call: Invocation) -> str:
         key = call.message.address.key
@@ -127,6 +178,7 @@ class GoalCommands:
         kept = present.checks[present.declared :] if present else ()
         fields: dict[str, Any] = {
             "objective": objective,
+            "asked": objective,
             "ui_summary": "",
             "reason": shortened(objective, 100),
         }
@@ -162,6 +214,22 @@ def objective_of(text: str) -> tuple[str, tuple[str, ...]]:
     if len(checks) > MAX_CHECKS:
         raise BadGoal(f"A goal may declare at most {MAX_CHECKS} checks.")
     return objective, checks
+
+
+def told(one: Schedule) -> str:
+    """A scheduled goal in one line."""
+    when = msgspec.json.decode(one.spec, type=When)
+    text = msgspec.json.decode(one.payload, type=Inbound).text.removeprefix("/goal ")
+    return f"{shortened(text, 80)}: {written(when, one.next_at)}"
+
+
+def missed(call: Invocation) -> str:
+    notes = call.message.meta
+    times = "once" if notes["missed"] == 1 else f"{notes['missed']} times"
+    return (
+        f"A scheduled goal was not begun, because the gateway did not run then ({times}, first {notes['due']}): "
+        f"{shortened(call.argument, 80)}\nNext: {notes['next']}."
+    )
 
 
 def budget_of(text: str, present: Budget) -> Budget:

@@ -3,8 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from nanobot.goal import Goal, worded
+from nanobot.goal import Goal, shortened, worded
 from nanobot.goal_turns import MAX_REFUSALS, WARN_AT
+
+MAX_ASKED = 2_000  # characters of them that are repeated each turn
 
 # What a person can press on a progress message: a label, and the command it stands for.
 BUTTONS = {
@@ -27,6 +29,8 @@ def context(goal: Goal) -> str:
         f"Goal ({goal.status}):",
         _tame(goal.objective),
     ]
+    if goal.asked and goal.asked != goal.objective:
+        lines.append(f"In the user's words: {_tame(shortened(goal.asked, MAX_ASKED))}")
     if goal.ui_summary:
         lines.append(f"Summary: {_tame(goal.ui_summary)}")
     lines.append(f"Spent: {spending(goal)}.")
@@ -63,7 +67,8 @@ def progress(goal: Goal, now: datetime) -> str:
 
 def progress_notes(goal: Goal) -> dict[str, Any]:
     """What an adapter finds in the progress message's `meta`."""
-    return {"goal": goal.id, "buttons": [list(one) for one in BUTTONS.get(goal.status, ())]}
+    buttons = [{"label": label, "value": value} for label, value in BUTTONS.get(goal.status, ())]
+    return {"goal": goal.id, "buttons": buttons}
 
 
 def details(goal: Goal, now: datetime) -> str:

@@ -5,7 +5,8 @@ that commit. Its message id is made of the goal, its run and the turn's number, 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol
 
 import msgspec
 from loguru import logger
@@ -15,16 +16,25 @@ from nanobot import goal_texts
 from nanobot.clock import Clock
 from nanobot.events import Event, GoalChanged, Usage
 from nanobot.goal import ENDED, Budget, Goal, IllegalMove, Malformed, Move
-from nanobot.goal_turns import Limits, TurnFacts, after_turn, last_turn, overspent
+from nanobot.goal_turns import Limits, TurnFacts, after_turn, fumbled, last_turn, overspent
 from nanobot.messages import Inbound, Line
 from nanobot.prompts import Prompts
 from nanobot.store import Claim, Transcript, Transcripts
 
-KIND = "goal"
+KIND: Literal["goal"] = "goal"
+COMPLETE = "complete_goal"
 # Tools that are about the goal and do not bring it forward.
-OWN_TOOLS = frozenset({"long_task", "complete_goal", "ask_user", "report_progress"})
+OWN_TOOLS = frozenset({"long_task", COMPLETE, "ask_user", "report_progress"})
 # Seconds before a turn follows one that failed: a provider that is down for an hour does not end a night's work.
 RETRY_SECONDS = (15.0, 60.0, 300.0, 900.0, 1_800.0)
+
+
+class Later(Protocol):
+    """Who hands a message in when its time has come."""
+
+    async def postpone(self, message: Inbound, at: datetime) -> None:
+        """Durable on return; the newest time for the same message id counts."""
+        ...
 
 
 class Board(Protocol):
@@ -44,7 +54,7 @@ class Plan(msgspec.Struct, frozen=True):
     quiet: bool = False
     announcement: str = ""
     follow_up: Inbound | None = None
-    delay: float = 0.0  # seconds that the follow-up waits
+    meta: dict[str, Any] = {}  # for the adapter, with the turn's reply
 
 
 NOTHING = Plan()
@@ -63,15 +73,20 @@ class Goals:
         budget: Budget | None = None,
         limits: Limits | None = None,
         board: Board | None = None,
+        later: Later | None = None,
+        retry_seconds: Sequence[float] = RETRY_SECONDS,
     ) -> None:
         self.clock = clock
         self.budget = budget or Budget()
         self._transcripts = transcripts
         self._prompts = prompts
         self._publish = publish
-        self._limits = limits or Limits(failures=len(RETRY_SECONDS) + 1)
+        self._limits = limits or Limits()
+        self._retry_seconds = retry_seconds
+        self._later = later
         self._board = board
         self._active: set[str] = set()  # sessions whose goal was active when last seen
+        self._led: dict[str, str] = {}  # session → the goal's own turn that was begun last
         self._steps: dict[str, tuple[str, int | None]] = {}  # reported, not yet written
 
     # --- reading ---------------------------------------------------------------------------------------------
@@ -99,6 +114,11 @@ class Goals:
                 key, {rules.KEY: None, rules.OLD_KEY: None, rules.INVALID_KEY: raw}
             )
         return self.of(transcript)
+
+    async def model(self, key: str) -> str | None:
+        """The name of the model that a session chose; None is the configured one."""
+        name = (await self._transcripts.open(key)).metadata.get("model")
+        return name if isinstance(name, str) else None
 
     def working(self, key: str) -> bool:
         """Whether an active goal was seen in this session; without touching the disk."""
@@ -192,6 +212,12 @@ class Goals:
         elif present.status == "active" and present.idle:
             await self.save(key, msgspec.structs.replace(present, idle=0, repeats=0), turn)
 
+    async def fumbled(self, key: str, turn: str, problem: str) -> None:
+        """A call of complete_goal failed."""
+        present = await self.load(key)
+        if present is not None and present.status == "active":
+            await self.save(key, fumbled(present, problem, self.clock.now(), turn=turn), turn)
+
     def step(self, key: str, goal: Goal, turn: str, text: str, percent: int | None) -> None:
         """Note a step; it is written with the next change, so that a crash may lose it."""
         self._steps[key] = (text, percent)
@@ -205,9 +231,14 @@ class Goals:
         notes = claim.rows[0].inbound.meta
         if present is None or present.id != notes.get("goal"):
             return False
+        self._led[key] = claim.turn
         if claim.turn in (present.by, present.turn):
             return True  # it was under way when something ended it
         return present.status == "active" and present.number == notes.get("number")
+
+    def leads(self, key: str, turn: str) -> bool:
+        """Whether a turn is one of the goal's own."""
+        return self._led.get(key) == turn
 
     def closing(self, transcript: Transcript, claim: Claim, usage: Usage, seconds: float) -> bool:
         """Whether a goal's turn should come to its end: its goal is not active any more, or the budget is gone."""
@@ -236,12 +267,15 @@ class Goals:
         announcement = ""
         if present.by == claim.turn:
             announcement = goal_texts.announcement(present, str(final.get("content") or ""), self.clock.now())
-        delay = 0.0
-        if present.failures:
-            delay = RETRY_SECONDS[min(present.failures, len(RETRY_SECONDS)) - 1]
-        return Plan(
-            present, lead.kind == KIND and not heard, announcement, self.follow_up(key, present), delay
-        )
+        follow_up = self.follow_up(key, present)
+        if follow_up is not None and present.failures and self._later is not None:
+            wait = self._retry_seconds[min(present.failures, len(self._retry_seconds)) - 1]
+            await self._later.postpone(follow_up, self.clock.now() + timedelta(seconds=wait))
+            follow_up = None
+        meta = {}
+        if present.id == claim.turn and self.silent(lead.channel):
+            meta = goal_texts.progress_notes(present)
+        return Plan(present, lead.kind == KIND and not heard, announcement, follow_up, meta)
 
     def follow_up(self, key: str, goal: Goal) -> Inbound | None:
         """The row of an active goal's next turn."""
@@ -276,6 +310,7 @@ class Goals:
             self._active.discard(key)
         if goal.status in ENDED:
             self._steps.pop(key, None)
+            self._led.pop(key, None)
 
 
 def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:

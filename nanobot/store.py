@@ -72,6 +72,23 @@ class Pairing(msgspec.Struct, frozen=True):
     expires_at: datetime
 
 
+class Schedule(msgspec.Struct, frozen=True):
+    """Something that is to happen later. `spec` and `tz` say when, `payload` what, both as `kind` has it.
+
+    `next_at` is the moment that it is due; None where it never will be again.
+    """
+
+    id: str
+    session: str
+    address: Address
+    kind: str
+    spec: str
+    tz: str
+    payload: str
+    next_at: datetime | None
+    last_claimed: datetime | None = None
+
+
 class Inbox(Protocol):
     """Accepted messages and the leases of the sessions they belong to."""
 
@@ -189,6 +206,10 @@ class Outbox(Protocol):
         """Forget a row that is not delivered; the person at the terminal decided so."""
         ...
 
+    async def find(self, turn: str, part: int) -> Delivery | None:
+        """A reply by what it is known by; its `ref` is the platform's id once it was delivered."""
+        ...
+
     async def list(self, statuses: Sequence[OutboxStatus] = (), limit: int = 200) -> Sequence[Delivery]: ...
 
     async def prune(self, before: datetime) -> int:
@@ -210,12 +231,39 @@ class Pairings(Protocol):
     async def delete(self, channel: str, sender: str) -> bool: ...
 
 
+class Schedules(Protocol):
+    """What is to happen later."""
+
+    async def put(self, schedule: Schedule) -> None:
+        """Insert, or replace the one of the same id; durable on return."""
+        ...
+
+    async def due(self, now: datetime) -> Sequence[Schedule]:
+        """What should have happened by now, oldest first."""
+        ...
+
+    async def next_at(self) -> datetime | None:
+        """When the next one is due."""
+        ...
+
+    async def claim(self, schedule: Schedule, now: datetime, next_at: datetime | None) -> bool:
+        """Note that it happens now, and when it is due again; None removes it. False where it was claimed already."""
+        ...
+
+    async def list(self, session: str = "") -> Sequence[Schedule]:
+        """The next one first."""
+        ...
+
+    async def delete(self, id: str) -> bool: ...
+
+
 class Store(Protocol):
     """Everything durable but the histories. `keys(owner)` are separate name spaces."""
 
     inbox: Inbox
     outbox: Outbox
     pairings: Pairings
+    schedules: Schedules
     epoch: str  # new with every opening; leases of other epochs are an earlier life's
 
     def keys(self, owner: str) -> Keys: ...

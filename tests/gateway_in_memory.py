@@ -1,5 +1,6 @@
 """A whole gateway over the memory store, with a scripted model and a fake channel, for tests of the session floor."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nanobot import content
+from nanobot.approval import Approval
 from nanobot.channel import Accepted
 from nanobot.chat_commands import ChatCommands
 from nanobot.clock import Clock, SystemClock
@@ -15,13 +17,18 @@ from nanobot.compactor import SummaryCompactor
 from nanobot.delivery import Deliverer
 from nanobot.gateway import Gateway, publisher
 from nanobot.goal_commands import GoalCommands
+from nanobot.goal_desk import GoalDesk
+from nanobot.goal_verify import Verifier
 from nanobot.goals import Goals
 from nanobot.library import SessionLibrary
 from nanobot.messages import Inbound, Line, new_id
 from nanobot.model import Model
 from nanobot.pairing import PairingDesk
 from nanobot.port import ChannelPort, House
+from nanobot.progress import ProgressBoard
 from nanobot.prompts import Prompts
+from nanobot.routing import Policy
+from nanobot.scheduler import Scheduler
 from nanobot.security.paths import Boundary
 from nanobot.session import Actors
 from nanobot.skills import Skills
@@ -32,6 +39,7 @@ from nanobot.stores.memory import MemoryStore, State
 from nanobot.stores.sessions import SessionManager
 from nanobot.testing import FakeChannel
 from nanobot.tool import Tool
+from nanobot.tools.goal import goal_tools
 from nanobot.tools.toolbox import Toolbox
 from nanobot.workbench import Workbench
 
@@ -46,7 +54,7 @@ class World:
         self.settings = settings
         self.state = State()
         self.transcripts = SessionManager(workspace)
-        self.channel = FakeChannel()
+        self.channel = FakeChannel(capabilities=settings.get("capabilities"))
         self.clock: Clock = SystemClock()
 
 
@@ -61,20 +69,38 @@ class InMemory:
         self.transcripts = SessionManager(world.workspace, clock=world.clock)
         self.bus, self.dispatcher = LocalBus(), LocalDispatcher(world.clock)
         skills = Skills(world.workspace, content.roots("skills", world.workspace))
+        self.prompts = Prompts(world.workspace, skills, content.roots("templates", world.workspace))
+        publish = publisher(self.bus)
+        channels: dict[str, Any] = {}
+        self.board = ProgressBoard(
+            channels, self.store.outbox, self.store.keys("progress"), world.clock, interval=0.01
+        )
+        self.scheduler = Scheduler(self.store.schedules, self.store.inbox, world.clock, self.dispatcher.wake)
+        self.goals = Goals(
+            self.transcripts,
+            self.prompts,
+            world.clock,
+            publish,
+            budget=world.settings.get("budget"),
+            board=self.board,
+            later=self.scheduler,
+            retry_seconds=world.settings.get("retry_seconds", (0.0,)),
+        )
+        toolbox = Toolbox(world.tools, Boundary(world.workspace, [world.workspace / ".nanobot"]))
+        verifier = Verifier(toolbox, lambda _name: world.model, self.prompts, world.clock)
         self.bench = Workbench(
             workspace=world.workspace,
             inbox=self.store.inbox,
             transcripts=self.transcripts,
-            prompts=Prompts(world.workspace, skills, content.roots("templates", world.workspace)),
+            prompts=self.prompts,
             skills=skills,
-            toolbox=Toolbox(world.tools, Boundary(world.workspace, [world.workspace / ".nanobot"])),
+            toolbox=toolbox.extended(goal_tools(GoalDesk(self.goals, verifier))),
             model=lambda _name: world.model,
             max_steps=int(world.settings.get("max_steps", 20)),
             output_limit=1_000,
             steering=bool(world.settings.get("steering", True)),
             attempts=3,
         )
-        channels: dict[str, Any] = {}
         self.deliverer = Deliverer(
             self.store.outbox,
             channels,
@@ -82,16 +108,10 @@ class InMemory:
             max_age=timedelta(hours=24),
             unknown_send=world.settings.get("unknown_send", {}),
         )
-        self.commands = Commands()
+        self.desk = PairingDesk(self.store.pairings, world.clock)
+        policy = Policy.of(world.settings.get("channel", {}))
+        self.commands = Commands(Approval({"fake": policy}, self.desk))
         compactor = SummaryCompactor(self.bench, self.transcripts, world.clock)
-        publish = publisher(self.bus)
-        self.goals = Goals(
-            self.transcripts,
-            self.bench.prompts,
-            world.clock,
-            publish,
-            budget=world.settings.get("budget"),
-        )
         self.actors = Actors(
             self.bench,
             self.commands,
@@ -102,7 +122,6 @@ class InMemory:
             self.deliverer.submit,
             self.dispatcher.wake,
         )
-        self.desk = PairingDesk(self.store.pairings, world.clock)
         chat = ChatCommands(
             self.actors,
             self.transcripts,
@@ -113,7 +132,7 @@ class InMemory:
             lambda message: message.sender == "owner",
             world.clock,
         )
-        self.commands.add([*chat.entries(), *GoalCommands(self.goals, self.actors).entries()])
+        self.commands.add([*chat.entries(), *GoalCommands(self.goals, self.actors, self.scheduler).entries()])
         library = SessionLibrary(self.transcripts, self.actors)
         self.house = House(
             self.store,
@@ -165,9 +184,13 @@ async def life(world: World) -> AsyncIterator[InMemory]:
     gateway = InMemory(world)
     await gateway.store.open()
     await gateway.gateway.start()
+    ticking = asyncio.create_task(gateway.scheduler.run())
     try:
         yield gateway
     finally:
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
+        await gateway.board.close()
         await gateway.gateway.stop()
         await gateway.transcripts.close()
         await gateway.store.close()

@@ -16,6 +16,7 @@ import msgspec
 from nanobot.contracts.inbox import InboxContract
 from nanobot.contracts.outbox import OutboxContract
 from nanobot.contracts.restart import RestartContract
+from nanobot.contracts.schedules import SchedulesContract
 from nanobot.contracts.words import SOON, Reopen
 from nanobot.store import Pairing, Store
 
@@ -64,5 +65,7 @@ class KeysContract:
         assert [key for key, _ in await keys.items()] == ["", "%", "A_3", "a_1", "a_2", "ab1"]
 
 
-class StoreContract(InboxContract, RestartContract, OutboxContract, PairingsContract, KeysContract):
+class StoreContract(
+    InboxContract, RestartContract, OutboxContract, PairingsContract, SchedulesContract, KeysContract
+):
     """The whole port. A subclass gives the fixtures `store` and `reopen`."""

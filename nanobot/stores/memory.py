@@ -11,7 +11,18 @@ from nanobot.channel import Keys
 from nanobot.clock import Clock, SystemClock
 from nanobot.errors import LeaseLost
 from nanobot.messages import Accepted, Address, Inbound, Outbound, new_id
-from nanobot.store import Claim, Delivery, Inbox, Outbox, OutboxStatus, Pairing, Pairings, Row
+from nanobot.store import (
+    Claim,
+    Delivery,
+    Inbox,
+    Outbox,
+    OutboxStatus,
+    Pairing,
+    Pairings,
+    Row,
+    Schedule,
+    Schedules,
+)
 
 WAITING: set[OutboxStatus] = {"pending", "sending", "unknown"}
 
@@ -29,6 +40,7 @@ class State:
         self.parts: dict[tuple[str, int], int] = {}  # (turn, part) → outbox id
         self.senders: dict[int, str] = {}  # outbox id → the epoch that sends it
         self.pairings: dict[tuple[str, str], Pairing] = {}
+        self.schedules: dict[str, Schedule] = {}
         self.keys: dict[str, dict[str, str]] = {}
         self.seq = 0
         self.delivery_id = 0
@@ -43,6 +55,7 @@ class MemoryStore:
         self.outbox: Outbox = outbox
         self.inbox: Inbox = MemoryInbox(self._state, self._clock, self.epoch, outbox)
         self.pairings: Pairings = MemoryPairings(self._state)
+        self.schedules: Schedules = MemorySchedules(self._state)
 
     def keys(self, owner: str) -> Keys:
         return MemoryKeys(self._state.keys.setdefault(owner, {}))
@@ -293,6 +306,9 @@ class MemoryOutbox:
         self._state.deliveries[id] = msgspec.structs.replace(row, **changes)
         return self._state.deliveries[id]
 
+    async def find(self, turn: str, part: int) -> Delivery | None:
+        return self._state.deliveries.get(self._state.parts.get((turn, part), 0))
+
     async def list(self, statuses: Sequence[OutboxStatus] = (), limit: int = 200) -> Sequence[Delivery]:
         rows = [row for row in self._state.deliveries.values() if not statuses or row.status in statuses]
         return sorted(rows, key=lambda row: -row.id)[:limit]
@@ -314,6 +330,37 @@ class MemoryPairings:
 
     async def delete(self, channel: str, sender: str) -> bool:
         return self._rows.pop((channel, sender), None) is not None
+
+
+class MemorySchedules:
+    def __init__(self, state: State) -> None:
+        self._rows = state.schedules
+
+    async def put(self, schedule: Schedule) -> None:
+        self._rows[schedule.id] = schedule
+
+    async def due(self, now: datetime) -> Sequence[Schedule]:
+        return [row for row in await self.list() if row.next_at is not None and row.next_at <= now]
+
+    async def next_at(self) -> datetime | None:
+        return min((row.next_at for row in self._rows.values() if row.next_at is not None), default=None)
+
+    async def claim(self, schedule: Schedule, now: datetime, next_at: datetime | None) -> bool:
+        row = self._rows.get(schedule.id)
+        if row is None or row.next_at != schedule.next_at:
+            return False
+        if next_at is None:
+            del self._rows[row.id]
+        else:
+            self._rows[row.id] = msgspec.structs.replace(row, last_claimed=now, next_at=next_at)
+        return True
+
+    async def list(self, session: str = "") -> Sequence[Schedule]:
+        rows = [row for row in self._rows.values() if session in ("", row.session)]
+        return sorted(rows, key=lambda row: (row.next_at.timestamp() if row.next_at else 0.0, row.id))
+
+    async def delete(self, id: str) -> bool:
+        return self._rows.pop(id, None) is not None
 
 
 class MemoryKeys:

@@ -73,6 +73,10 @@ class SqliteOutbox:
     async def drop(self, id: int) -> bool:
         return await self._write("drop", (id,)) == 1
 
+    async def find(self, turn: str, part: int) -> Delivery | None:
+        found = await self._read("reply_of", (turn, part))
+        return found[0] if found else None
+
     async def list(self, statuses: Sequence[OutboxStatus] = (), limit: int = 200) -> Sequence[Delivery]:
         wanted = f" {' '.join(statuses)} " if statuses else ""
         return await self._read("deliveries", (wanted, wanted, limit))

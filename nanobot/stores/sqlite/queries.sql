@@ -147,6 +147,9 @@ ORDER BY id
 -- delivery --
 SELECT id, message, ref, status, attempts, created_at, next_at, error FROM outbox WHERE id = ?
 
+-- reply_of --
+SELECT id, message, ref, status, attempts, created_at, next_at, error FROM outbox WHERE turn = ? AND part = ?
+
 -- deliveries --
 -- Newest first; every status where none is named.
 SELECT id, message, ref, status, attempts, created_at, next_at, error
@@ -220,3 +223,35 @@ DELETE FROM kv WHERE owner = ? AND key = ?
 -- keys --
 -- substr instead of LIKE: a prefix may hold % and _.
 SELECT key, value FROM kv WHERE owner = ? AND substr(key, 1, length(?)) = ? ORDER BY key
+
+-- put_schedule --
+INSERT INTO schedule (id, session, address, kind, spec, tz, payload, next_at, last_claimed)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE
+SET session = excluded.session, address = excluded.address, kind = excluded.kind, spec = excluded.spec,
+    tz = excluded.tz, payload = excluded.payload, next_at = excluded.next_at, last_claimed = excluded.last_claimed
+
+-- due_schedules --
+SELECT id, session, address, kind, spec, tz, payload, next_at, last_claimed
+FROM schedule
+WHERE enabled AND next_at <= ?
+ORDER BY next_at, id
+
+-- next_schedule --
+SELECT MIN(next_at) FROM schedule WHERE enabled
+
+-- claim_schedule --
+-- Only who still finds the moment it knows may claim it.
+UPDATE schedule SET last_claimed = ?, next_at = ? WHERE id = ? AND next_at = ?
+
+-- end_schedule --
+DELETE FROM schedule WHERE id = ? AND next_at = ?
+
+-- schedules --
+SELECT id, session, address, kind, spec, tz, payload, next_at, last_claimed
+FROM schedule
+WHERE ? IN ('', session)
+ORDER BY next_at, id
+
+-- delete_schedule --
+DELETE FROM schedule WHERE id = ?

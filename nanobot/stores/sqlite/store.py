@@ -6,12 +6,13 @@ from typing import Literal
 from nanobot.channel import Keys
 from nanobot.clock import Clock, SystemClock
 from nanobot.messages import new_id
-from nanobot.store import Inbox, Outbox, Pairings
+from nanobot.store import Inbox, Outbox, Pairings, Schedules
 from nanobot.stores.sqlite.database import connect
 from nanobot.stores.sqlite.inbox import SqliteInbox
 from nanobot.stores.sqlite.keys import SqliteKeys
 from nanobot.stores.sqlite.outbox import SqliteOutbox
 from nanobot.stores.sqlite.pairings import SqlitePairings
+from nanobot.stores.sqlite.schedules import SqliteSchedules
 from nanobot.stores.sqlite.writer import Writer
 
 Durability = Literal["full", "normal"]
@@ -35,6 +36,7 @@ class SqliteStore:
         self.inbox: Inbox = SqliteInbox(self._writer, clock, self.epoch)
         self.outbox: Outbox = SqliteOutbox(self._writer, clock, self.epoch)
         self.pairings: Pairings = SqlitePairings(self._writer)
+        self.schedules: Schedules = SqliteSchedules(self._writer)
 
     def keys(self, owner: str) -> Keys:
         return SqliteKeys(self._writer, owner)
