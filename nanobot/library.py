@@ -1,21 +1,32 @@
 """The histories of all channels as channels may read and manage them; implements `channel.Sessions`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from nanobot.channel import Page, SessionSummary, TurnState
+from nanobot import history
+from nanobot.agent import context
+from nanobot.channel import About, Page, SessionSummary, TurnState
+from nanobot.errors import ConfigError
+from nanobot.messages import Line
+from nanobot.model import Model
 from nanobot.session import Actors
 from nanobot.stores.sessions import SessionManager
 
 MAX_TITLE = 200  # characters
+MAX_FORKED = 2_000  # messages of a session that a copy of it holds, the newest
 
 
 class SessionLibrary:
-    def __init__(self, manager: SessionManager, actors: Actors) -> None:
+    """`model` finds a chat's model by the name that its metadata holds, if any."""
+
+    def __init__(
+        self, manager: SessionManager, actors: Actors, model: Callable[[str | None], Model] | None = None
+    ) -> None:
         self._manager = manager
         self._actors = actors
+        self._model = model
 
     async def list(self) -> Sequence[SessionSummary]:
         running = set(self._actors.running())
@@ -39,3 +50,68 @@ class SessionLibrary:
 
     async def state(self, key: str) -> TurnState:
         return self._actors.state(key)
+
+    async def about(self, key: str) -> About:
+        session = await self._manager.peek(key)
+        metadata = session.metadata if session is not None else {}
+        lines = session.messages if session is not None else ()
+        name, window = self._model_of(metadata.get("model"))
+        spoken = context.spoken(lines, session.last_consolidated, metadata) if session is not None else []
+        goal = metadata.get("goal_state")
+        child = metadata.get("child")
+        parent = str(child.get("parent", "")) if isinstance(child, dict) else str(metadata.get("parent", ""))
+        return About(
+            model=name,
+            context_window=window,
+            context_tokens=context.tokens(spoken),
+            goal_state=goal if isinstance(goal, dict) else None,
+            parent=parent,
+            parent_title=await self._title(parent) if parent else "",
+            forked_from=str(metadata.get("forked_from", "")),
+        )
+
+    async def export(self, key: str) -> bytes | None:
+        return await self._manager.exported(key)
+
+    async def fork(self, key: str, to: str, *, before: str = "", through: str = "") -> bool:
+        page = await self._manager.page(key, None, MAX_FORKED)
+        end = cut(page.messages, before, through)
+        if end is None or not page.total:
+            return False
+        session = await self._manager.peek(key)
+        metadata = session.metadata if session is not None else {}
+        lines = [Line(line) for line in history.legal(page.messages[:end])]
+        if lines:
+            await self._manager.append(to, lines)
+        title = str(metadata.get("title") or "")
+        kept = {"title": title or None, "model": metadata.get("model"), "forked_from": key}
+        await self._manager.update(to, {name: value for name, value in kept.items() if value})
+        return True
+
+    async def _title(self, key: str) -> str:
+        rows = await self._manager.summaries()
+        return next((row.title for row in rows if row.key == key), "")
+
+    def _model_of(self, name: Any) -> tuple[str, int]:
+        """The model's name and window; nothing where none is configured, which the first turn will say."""
+        if self._model is None:
+            return "", 0
+        try:
+            model = self._model(name if isinstance(name, str) else None)
+        except ConfigError:
+            return "", 0
+        return model.name, model.context_window
+
+
+def cut(lines: Sequence[Line], before: str, through: str) -> int | None:
+    """How many lines a copy takes: those before the message of a turn, those through a turn's end, or all."""
+    if before:
+        return next((at for at, line in enumerate(lines) if _asks(line, before)), None)
+    if not through:
+        return len(lines)
+    last = max((at for at, line in enumerate(lines) if line.get("turn") == through), default=None)
+    return None if last is None else last + 1
+
+
+def _asks(line: Line, turn: str) -> bool:
+    return line.get("role") == "user" and line.get("turn") == turn

@@ -97,6 +97,13 @@ class PairingDesk:
             await self._pairings.delete(found.channel, found.sender)
         return found
 
+    async def decide(self, channel: str, sender: str, *, admit: bool) -> bool:
+        """Approve or deny the one who waits, for an owner who sees the list and need not type the code."""
+        found = await self._pairings.get(channel, sender)
+        if found is None or found.status != "pending" or found.expires_at <= self._clock.now():
+            return False
+        return (await self.approve(found.code) if admit else await self.deny(found.code)) is not None
+
     async def revoke(self, channel: str, sender: str) -> bool:
         return await self._pairings.delete(channel, sender)
 

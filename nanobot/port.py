@@ -8,12 +8,13 @@ import msgspec
 from loguru import logger
 
 from nanobot import metrics
-from nanobot.channel import Command, Keys, Sessions, TurnState
+from nanobot.channel import Command, Keys, Office, Sessions, TurnState, Waiting
 from nanobot.clock import Clock, deadline
 from nanobot.commands import Commands, parse
 from nanobot.conversation import STORE_SECONDS
 from nanobot.delivery import Deliverer
 from nanobot.messages import Accepted, Address, Inbound, Outbound
+from nanobot.office import OwnersOffice
 from nanobot.pairing import LIFETIME, PairingDesk
 from nanobot.routing import Policy, Verdict, admit, control_lane
 from nanobot.session import Actors
@@ -63,6 +64,7 @@ class ChannelPort:
         self.clock: Clock = house.clock
         self.keys: Keys = house.store.keys(f"channel:{name}")
         self.sessions: Sessions = house.sessions
+        self.office: Office = OwnersOffice(house.desk, house.store.outbox, house.deliverer)
         self._house = house
         self._policy = Policy.of(settings)
         self._report = report
@@ -101,6 +103,11 @@ class ChannelPort:
 
     async def undelivered(self, address: Address) -> Sequence[Outbound]:
         return [row.message for row in await self._house.store.outbox.waiting(address)]
+
+    async def waiting(self, session: str) -> Sequence[Waiting]:
+        async with deadline(STORE_SECONDS, "reading the inbox"):
+            rows = await self._house.store.inbox.pending(session)
+        return [Waiting(row.id, row.inbound, row.accepted_at) for row in rows if row.status == "pending"]
 
     def state(self, session: str) -> TurnState:
         return self._house.actors.state(session)

@@ -6,7 +6,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanobot.channel import Channel, Command, Keys, Page, Receipt, Sessions, SessionSummary, TurnState
+import msgspec
+
+from nanobot.channel import (
+    About,
+    Applicant,
+    Channel,
+    Command,
+    DeadLetter,
+    Keys,
+    Page,
+    Receipt,
+    Sessions,
+    SessionSummary,
+    TurnState,
+    Waiting,
+)
 from nanobot.clock import Clock, SystemClock
 from nanobot.errors import Unreachable
 from nanobot.messages import Accepted, Address, Inbound, Line, Outbound, new_id
@@ -37,6 +52,7 @@ class FakeSessions:
     def __init__(self) -> None:
         self.lines: dict[str, list[Line]] = {}
         self.titles: dict[str, str] = {}
+        self.abouts: dict[str, About] = {}
 
     async def list(self) -> Sequence[SessionSummary]:
         return [
@@ -69,6 +85,61 @@ class FakeSessions:
         del key
         return TurnState(running=False)
 
+    async def about(self, key: str) -> About:
+        return self.abouts.get(key, About())
+
+    async def export(self, key: str) -> bytes | None:
+        lines = self.lines.get(key)
+        return None if lines is None else b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+    async def fork(self, key: str, to: str, *, before: str = "", through: str = "") -> bool:
+        lines = self.lines.get(key, [])
+        turns = [line.get("turn") for line in lines]
+        if not lines or (wanted := before or through) not in {"", *turns}:
+            return False
+        end = turns.index(before) if before else len(lines)
+        if through:
+            end = len(turns) - turns[::-1].index(wanted)
+        self.lines[to] = list(lines[:end])
+        return True
+
+
+class FakeOffice:
+    """An owner's desk in two lists."""
+
+    def __init__(self) -> None:
+        self.people: list[Applicant] = []
+        self.letters: list[DeadLetter] = []
+        self.resent: list[int] = []
+
+    async def applicants(self) -> Sequence[Applicant]:
+        return list(self.people)
+
+    async def decide(self, channel: str, sender: str, *, admit: bool) -> bool:
+        for at, one in enumerate(self.people):
+            if (one.channel, one.sender, one.status) == (channel, sender, "pending"):
+                approved = msgspec.structs.replace(one, status="approved", code="")
+                self.people[at : at + 1] = [approved] if admit else []
+                return True
+        return False
+
+    async def revoke(self, channel: str, sender: str) -> bool:
+        before = len(self.people)
+        self.people = [one for one in self.people if (one.channel, one.sender) != (channel, sender)]
+        return len(self.people) < before
+
+    async def dead_letters(self) -> Sequence[DeadLetter]:
+        return list(self.letters)
+
+    async def resend(self, id: int) -> bool:
+        self.resent.append(id)
+        return await self.drop(id)
+
+    async def drop(self, id: int) -> bool:
+        before = len(self.letters)
+        self.letters = [one for one in self.letters if one.id != id]
+        return len(self.letters) < before
+
 
 class FakePort:
     """Implements `channel.Port`: it accepts everything once, remembers it, and delivers as the gateway would.
@@ -94,6 +165,8 @@ class FakePort:
         self.keys: Keys = FakeKeys()
         self.histories = FakeSessions()
         self.sessions: Sessions = self.histories
+        self.office = FakeOffice()
+        self.queued: dict[str, list[Waiting]] = {}
         self.accepted: list[Inbound] = []
         self.arrivals: asyncio.Queue[Inbound] = asyncio.Queue()
         self.stopped: list[str] = []
@@ -150,6 +223,9 @@ class FakePort:
 
     async def undelivered(self, address: Address) -> Sequence[Outbound]:
         return [message for message in self.outbox if message.address == address]
+
+    async def waiting(self, session: str) -> Sequence[Waiting]:
+        return self.queued.get(session, [])
 
     def state(self, session: str) -> TurnState:
         return self.running.get(session, TurnState(running=False))

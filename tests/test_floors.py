@@ -71,7 +71,7 @@ FLOORS: dict[int, set[str]] = {
         "session",
         "workbench",
     },
-    5: {"__main__", "app", "cli", "doctor", "footprint", "gateway", "http", "library", "port"},
+    5: {"__main__", "app", "cli", "doctor", "footprint", "gateway", "http", "library", "office", "port"},
 }
 BESIDE = {"testing", "testing_port", "contracts"}  # shipped for tests; nothing of the floors imports them
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names}

@@ -224,7 +224,8 @@ async def test_new_starts_over_and_archives_what_was_said(tmp_path: Path) -> Non
         assert (await gateway.answers(3))[-1] == "Two."
         assert [line["content"] for line in model.requests[1].messages] == ["second"]
         page = await gateway.transcripts.page("fake:c", limit=50)
-        assert "first" in [line["content"] for line in page.messages]
+        assert [line["content"] for line in page.messages][::2] == ["/new", "second"]
+        assert b'"first"' in (await gateway.transcripts.exported("fake:c") or b"")
 
 
 async def test_a_failed_model_is_told_to_the_user_and_not_to_the_next_call(tmp_path: Path) -> None:

@@ -88,12 +88,12 @@ class TestArchive:
         await sessions.update(KEY, {"title": "T", "summary": {"text": "s"}})
         await sessions.clear(KEY)
         session = await sessions.open(KEY)
-        assert (session.messages, session.metadata) == ([], {"title": "T"})
+        assert (session.messages, session.metadata) == ([], {"title": "T", "begins_at": 4})
         await grow(sessions, 1, 2)
         again = await sessions.restarted().open(KEY)
-        assert (again.messages, again.metadata) == (turn(2), {"title": "T"})
+        assert (again.messages, again.metadata) == (turn(2), {"title": "T", "begins_at": 4})
         page = await sessions.page(KEY)
-        assert texts(page.messages) == texts([*turn(0), *turn(1), *turn(2)])
+        assert (texts(page.messages), page.before, page.total) == (texts(turn(2)), None, 6)
 
     async def test_an_archive_that_cannot_be_written_costs_no_message(self, sessions: SessionManager) -> None:
         assert sessions.directory is not None

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -14,10 +15,11 @@ from nanobot.channel import Page, SessionSummary
 from nanobot.clock import Clock, SystemClock
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Line
-from nanobot.stores.sessions import archive, jsonl, names, reading, repair
+from nanobot.stores.sessions import archive, jsonl, names, reading, repair, search
 from nanobot.stores.sessions.folder import DiskFolder, Folder, MemoryFolder
 from nanobot.stores.sessions.index import Index
 from nanobot.stores.sessions.repair import Report
+from nanobot.stores.sessions.search import Search
 from nanobot.stores.sessions.session import DERIVED, Session
 from nanobot.stores.sessions.writer import SessionWriter
 
@@ -55,6 +57,7 @@ class SessionManager:
         self._writers: WeakKeyDictionary[Session, SessionWriter] = WeakKeyDictionary()
         self._loading: dict[str, asyncio.Future[tuple[Session, SessionWriter]]] = {}
         self._index = Index(self._folder)
+        self._search = Search(self._folder, search.place(self.directory))
         self._threads: ThreadPoolExecutor | None = None
 
     # The port `Transcripts`
@@ -93,10 +96,17 @@ class SessionManager:
     async def clear(self, key: str) -> None:
         """Begin anew (/new): every message moves to the archive; title, goal and settings stay."""
         session = await self.open(key)
+        begins = session.metadata.get(reading.BEGINS)
+        # Pages of the new conversation end here; what is older is in the archive and in exports.
+        session.metadata[reading.BEGINS] = session.archived[1] + len(session.messages)
         for name in DERIVED:
             session.metadata.pop(name, None)
         session.updated_at = self._clock.now()
-        await self._writer(session).archive_all(session, self._pool)
+        try:
+            await self._writer(session).archive_all(session, self._pool)
+        except StoreError:
+            _merge(session.metadata, {reading.BEGINS: begins})
+            raise
 
     async def summaries(self) -> list[SessionSummary]:
         """The list of sessions, newest first, without holding up the loop."""
@@ -117,43 +127,42 @@ class SessionManager:
     async def page(
         self, key: str, before: int | None = None, limit: int = 24, *, with_archive: bool = True
     ) -> Page:
-        """The last `limit` messages before a position, also those in the archive."""
-        if not await self._run(lambda: self.exists(key)):
+        """The last `limit` messages before a position, also those in the archive, but none from before a /new."""
+        session = await self.peek(key)
+        if session is None:
             return Page((), None, 0)
-        session = await self.open(key)
-        return await self._run(
-            lambda: reading.page(
-                self._folder,
-                self.safe_key(key),
-                session.messages,
-                session.archived[1],
-                before,
-                limit,
-                with_archive=with_archive,
-            )
-        )
+        moved = session.archived[1]
+        floor = reading.begins(session.metadata, moved + len(session.messages)) if with_archive else moved
+        stem, lines = self.safe_key(key), session.messages
+        return await self._run(partial(reading.page, self._folder, stem, lines, moved, before, limit, floor))
 
     async def search(self, query: str, limit: int = 50) -> Sequence[Mapping[str, Any]]:
-        """Messages that contain the text, as {key, title, index, role, excerpt, timestamp}, newest session first."""
-        return await self._run(
-            lambda: reading.search(
-                self._folder,
-                sorted(self._index.entries().items(), key=lambda item: item[1].updated_at, reverse=True),
-                query,
-                limit,
-            )
-        )
+        """Messages that contain the words, as {key, title, index, role, excerpt, timestamp}, newest session first."""
+        return await self._run(lambda: self._search.find(self._index.entries(), query, limit))
+
+    async def peek(self, key: str) -> Session | None:
+        """The session where there is one; asking for another makes none."""
+        found = self._cached(key)
+        if found is None and await self._run(lambda: self.exists(key)):
+            found = await self.open(key)
+        return found
+
+    async def exported(self, key: str) -> bytes | None:
+        """What `export` gives, without holding up the loop; None where there is no such session."""
+        if await self.peek(key) is None:
+            return None
+        return await self._run(lambda: reading.every_byte(self._folder, self.safe_key(key)))
 
     async def delete(self, key: str) -> bool:
         """Remove a session for good; False where there was none."""
-        session = self._cached(key)
-        if session is not None:
+        if (session := self._cached(key)) is not None:
             self._writer(session).close()
         return await self._run(lambda: self.delete_session(key))
 
     async def close(self) -> None:
         """Write what is unsaved and end the threads."""
         await self._run(self.flush_all)
+        self._search.close()
         if self._threads is not None:
             self._threads.shutdown(wait=True)
             self._threads = None
@@ -250,7 +259,7 @@ class SessionManager:
     def list_sessions(self) -> list[dict[str, Any]]:
         """One dict a session, newest first: key, title, preview, created_at, updated_at, messages, metadata, path."""
         newest: dict[str, dict[str, Any]] = {}
-        root = "" if self.directory is None else f"{self.directory}/"
+        root = f"{self.directory}/" if self.directory else ""
         for name, entry in self._index.entries().items():
             row = {
                 "key": entry.key,

@@ -1,6 +1,6 @@
 """Reading what is stored: pages and search. Runs in the pool, over files and archive."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from nanobot.stores.sessions.folder import Folder
 from nanobot.stores.sessions.index import Entry
 
 EXCERPT = 160  # characters
+BEGINS = "begins_at"  # metadata: the position of the first message after the last /new
 
 
 def page(
@@ -21,20 +22,32 @@ def page(
     archived: int,
     before: int | None,
     limit: int,
-    *,
-    with_archive: bool,
+    floor: int,
 ) -> Page:
-    """The `limit` messages before a position. Positions count from the session's very first message, so they stay
-    the same when messages move to the archive.
+    """The `limit` messages before a position, none below the floor. Positions count from the session's very first
+    message, so they stay the same when messages move to the archive.
     """
     total = archived + len(messages)
     end = total if before is None else max(0, min(before, total))
-    start = max(0 if with_archive else archived, end - max(0, limit))
+    start = max(floor, end - max(0, limit))
+    found = between(folder, stem, messages, archived, start, end)
+    return Page(found, start if start > floor else None, total)
+
+
+def between(
+    folder: Folder, stem: str, messages: Sequence[Line], archived: int, start: int, end: int
+) -> list[Line]:
+    """The lines from one position to another, also those in the archive."""
     found = list(messages[max(0, start - archived) : max(0, end - archived)])
     if start < archived and start < end:
         found = _archived(folder, stem, archived, start, min(end, archived)) + found
-    lowest = 0 if with_archive else archived
-    return Page(found, start if start > lowest else None, total)
+    return found
+
+
+def begins(metadata: Mapping[str, Any], total: int) -> int:
+    """Where the conversation begins that people see; the file may have been written by anybody."""
+    position = metadata.get(BEGINS)
+    return position if isinstance(position, int) and 0 <= position <= total else 0
 
 
 def search(
@@ -98,6 +111,11 @@ def every_line(folder: Folder, stem: str, *, with_archive: bool) -> Iterator[byt
     for part in jsonl.scan(folder.read(f"{stem}.jsonl") or b"").parts or []:
         if part.is_message:
             yield part.raw
+
+
+def every_byte(folder: Folder, stem: str) -> bytes:
+    """A session's messages as one JSONL text, the archive included."""
+    return b"".join(line + b"\n" for line in every_line(folder, stem, with_archive=True))
 
 
 def _archived(folder: Folder, stem: str, count: int, start: int, end: int) -> list[Line]:
