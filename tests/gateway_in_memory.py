@@ -1,20 +1,30 @@
 """A whole gateway over the memory store, with a scripted model and a fake channel, for tests of the session floor."""
 
 import asyncio
+from collections import ChainMap
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from nanobot import content
 from nanobot.approval import Approval
 from nanobot.channel import Accepted
 from nanobot.chat_commands import ChatCommands
+from nanobot.child import Settings
+from nanobot.child_mailbox import ParentMailbox
+from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
 from nanobot.compactor import SummaryCompactor
+from nanobot.delegation import delegation_tools
 from nanobot.delivery import Deliverer
+from nanobot.events import Event
+from nanobot.executor import Executor
+from nanobot.executors.model import ExecutorModel
 from nanobot.gateway import Gateway, publisher
 from nanobot.goal_commands import GoalCommands
 from nanobot.goal_desk import GoalDesk
@@ -44,6 +54,13 @@ from nanobot.tools.toolbox import Toolbox
 from nanobot.workbench import Workbench
 
 
+class NoDelegation(msgspec.Struct):
+    max_children: int = 0
+    max_depth: int = 0
+    timeout: float = 60.0
+    allowed_dirs: Sequence[str] = ()
+
+
 class World:
     """What survives a crash of the gateway: the store's tables and the histories; and what stands outside."""
 
@@ -56,6 +73,8 @@ class World:
         self.transcripts = SessionManager(workspace)
         self.channel = FakeChannel(capabilities=settings.get("capabilities"))
         self.clock: Clock = SystemClock()
+        self.delegation: Settings | None = None
+        self.executors: dict[str, Executor] = {}
 
 
 class InMemory:
@@ -70,7 +89,26 @@ class InMemory:
         self.bus, self.dispatcher = LocalBus(), LocalDispatcher(world.clock)
         skills = Skills(world.workspace, content.roots("skills", world.workspace))
         self.prompts = Prompts(world.workspace, skills, content.roots("templates", world.workspace))
-        publish = publisher(self.bus)
+        show = publisher(self.bus)
+        self.children = Children(
+            self.store,
+            self.transcripts,
+            world.clock,
+            world.delegation or NoDelegation(),
+            world.executors,
+            workspace=world.workspace,
+            state=world.workspace / ".nanobot",
+            wake=self.dispatcher.wake,
+        )
+        outside = {
+            f"executor/{name}": ExecutorModel(one, self.children.desk)
+            for name, one in world.executors.items()
+        }
+
+        def publish(event: Event) -> None:
+            self.children.hear(event)
+            show(event)
+
         channels: dict[str, Any] = {}
         self.board = ProgressBoard(
             channels, self.store.outbox, self.store.keys("progress"), world.clock, interval=0.01
@@ -86,7 +124,8 @@ class InMemory:
             later=self.scheduler,
             retry_seconds=world.settings.get("retry_seconds", (0.0,)),
         )
-        toolbox = Toolbox(world.tools, Boundary(world.workspace, [world.workspace / ".nanobot"]))
+        tools = [*world.tools, *(delegation_tools(self.children) if world.delegation else ())]
+        toolbox = Toolbox(tools, Boundary(world.workspace, [world.workspace / ".nanobot"]))
         verifier = Verifier(toolbox, lambda _name: world.model, self.prompts, world.clock)
         self.bench = Workbench(
             workspace=world.workspace,
@@ -95,7 +134,7 @@ class InMemory:
             prompts=self.prompts,
             skills=skills,
             toolbox=toolbox.extended(goal_tools(GoalDesk(self.goals, verifier))),
-            model=lambda _name: world.model,
+            model=lambda name: outside.get(name or "", world.model),
             max_steps=int(world.settings.get("max_steps", 20)),
             output_limit=1_000,
             steering=bool(world.settings.get("steering", True)),
@@ -103,7 +142,7 @@ class InMemory:
         )
         self.deliverer = Deliverer(
             self.store.outbox,
-            channels,
+            ChainMap(channels, {"sub": ParentMailbox(self.children)}),
             world.clock,
             max_age=timedelta(hours=24),
             unknown_send=world.settings.get("unknown_send", {}),
@@ -122,6 +161,7 @@ class InMemory:
             self.deliverer.submit,
             self.dispatcher.wake,
         )
+        self.children.connect(self.actors, self.bench)
         chat = ChatCommands(
             self.actors,
             self.transcripts,
@@ -183,6 +223,7 @@ async def life(world: World) -> AsyncIterator[InMemory]:
     """A gateway that is stopped politely at the end of the block."""
     gateway = InMemory(world)
     await gateway.store.open()
+    await gateway.children.load()
     await gateway.gateway.start()
     ticking = asyncio.create_task(gateway.scheduler.run())
     try:
@@ -192,5 +233,6 @@ async def life(world: World) -> AsyncIterator[InMemory]:
         await asyncio.gather(ticking, return_exceptions=True)
         await gateway.board.close()
         await gateway.gateway.stop()
+        await gateway.children.close()
         await gateway.transcripts.close()
         await gateway.store.close()

@@ -9,7 +9,7 @@ from nanobot.events import Usage
 from nanobot.executor import Parser, Reason, Result, Spent, Step, conclude
 from nanobot.executors.claude_events import ClaudeEvents
 from nanobot.executors.codex_events import CodexEvents
-from nanobot.executors.run import read_turn
+from nanobot.executors.turns import read_turn
 from nanobot.trajectory import summary
 from tests.executors.support import SAMPLES
 
@@ -33,7 +33,7 @@ CLAUDE_COMPLETED = {
 def replay(tool: str, name: str, total: Spent | None = None) -> tuple[Result, list[Step]]:
     path = SAMPLES / tool / f"{name}.jsonl"
     parser: Parser = CodexEvents(total, 1) if tool == "codex" else ClaudeEvents(total, 1)
-    steps = read_turn(parser, path)
+    steps = list(read_turn(parser, path).kept)
     stderr = path.with_suffix(".stderr")
     noted = path.with_suffix(".exit")
     code = int(noted.read_text().split()[0].removeprefix("rc=")) if noted.exists() else ENDED[name]

@@ -266,12 +266,6 @@ class ExecutorRun:
         return msgspec.structs.replace(result, garbage=self._reader.garbage, exit_code=code)
 
 
-def read_turn(parser: Parser, path: Path) -> list[Step]:
-    """The steps of a turn's file, which may still grow."""
-    reader = LineReader(path)
-    return [step for events in reader.read(final=True) for event in events for step in parser.feed(event)]
-
-
 def _tail(path: Path) -> str:
     try:
         with path.open("rb") as file:

@@ -1,0 +1,31 @@
+"""What an earlier gateway's sub-sessions left behind: processes that nobody reads any more, files that grew old."""
+
+import asyncio
+import shutil
+from datetime import datetime, timedelta
+
+from loguru import logger
+
+from nanobot.child import Child
+from nanobot.child_records import ChildRecords
+from nanobot.security import tree
+
+KEEP_DAYS = 7  # the files of ended turns; the histories stay
+
+
+async def kill_orphans(child: Child) -> None:
+    """End what an ended sub-session still runs, known by process id, start time and boot id, and by its mark."""
+    record = child.process
+    if record is None or record.boot != tree.boot_id():
+        return
+    root = tree.Identity(record.pid, record.started)
+    if tree.alive(root) or await asyncio.to_thread(tree.marked, record.marker):
+        logger.warning("ending what sub-session {} left running", child.short)
+        await tree.kill_tree(root, record.marker)
+
+
+async def sweep(records: ChildRecords, now: datetime) -> None:
+    before = now - timedelta(days=KEEP_DAYS)
+    for child in records.all():
+        if child.ended and child.updated_at < before:
+            await asyncio.to_thread(shutil.rmtree, records.folder(child), ignore_errors=True)

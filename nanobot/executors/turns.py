@@ -1,0 +1,54 @@
+"""An outside agent's turns as they lie on the disk, read within bounds however large they are."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from nanobot.executor import Parser, Spent, Step
+from nanobot.executors.claude_events import ClaudeEvents
+from nanobot.executors.codex_events import CodexEvents
+from nanobot.executors.reader import LineReader
+
+PARSERS: Mapping[str, Callable[[Spent | None, int], Parser]] = {"codex": CodexEvents, "claude": ClaudeEvents}
+MOST_STEPS = 5_000
+LONGEST = 20_000  # characters kept of one step's text, and of its output
+TOGETHER = 8_000_000  # characters of all steps
+
+
+class Steps:
+    """The newest steps, as many as fit; `left_out` counts the older ones."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Step] = deque()
+        self.left_out = 0
+        self._size = 0
+
+    def add(self, step: Step) -> None:
+        step = msgspec.structs.replace(step, text=step.text[:LONGEST], output=step.output[:LONGEST])
+        self.kept.append(step)
+        self._size += len(step.text) + len(step.output)
+        while len(self.kept) > MOST_STEPS or self._size > TOGETHER:
+            gone = self.kept.popleft()
+            self._size -= len(gone.text) + len(gone.output)
+            self.left_out += 1
+
+
+def read_turn(parser: Parser, path: Path, steps: Steps | None = None) -> Steps:
+    """The steps of one turn's file, which may still grow."""
+    found = steps or Steps()
+    for events in LineReader(path).read(final=True):
+        for event in events:
+            for step in parser.feed(event):
+                found.add(step)
+    return found
+
+
+def read_turns(folder: Path, executor: str) -> Steps:
+    """All turns of a sub-session, in order."""
+    found = Steps()
+    files = {path.stem.removeprefix("turn_"): path for path in folder.glob("turn_*.jsonl")}
+    for number in sorted((one for one in files if one.isdecimal()), key=int):
+        read_turn(PARSERS[executor](None, int(number)), files[number], found)
+    return found
