@@ -227,6 +227,7 @@ def read(metadata: Mapping[str, Any]) -> Goal | None:
 
 def stored(goal: Goal) -> dict[str, Any]:
     """The goal as metadata: plain values, and the fields that others read always there."""
+    fields: dict[str, Any] = msgspec.to_builtins(goal)
     plain: dict[str, Any] = {
         "ui_summary": "",
         "started_at": goal.started_at,
@@ -234,7 +235,7 @@ def stored(goal: Goal) -> dict[str, Any]:
         "recap": goal.recap,
         "checks": [],
         "history": [],
-        **msgspec.to_builtins(goal),
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()},
     }
     plain["budget"] = msgspec.to_builtins(goal.budget)
     plain["spent"] = msgspec.to_builtins(goal.spent)
