@@ -228,7 +228,7 @@ class Intake:
             return
         if not accepted.duplicate:
             self._marks.received(accepted, said.channel, said.ts)
-        if said.thread and not said.private:
+        if heard and said.thread and not said.private:
             await self._threads.follow(said.channel, said.thread)
 
     async def _complete(

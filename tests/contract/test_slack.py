@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,6 @@ class TestSlackBySocketMode(ChannelContract):
 class TestSlackByHttpEvents(ChannelContract):
     @pytest.fixture
     async def platform(self, tmp_path: Path) -> AsyncIterator[Platform]:
-        by_http = {"app_token": "", "signing_secret": "secret-of-the-test"}
+        by_http: dict[str, Any] = {"app_token": "", "signing_secret": "secret-of-the-test"}
         async with house(tmp_path, **by_http) as gateway, mounted(gateway):
             yield SlackPlatform(gateway)

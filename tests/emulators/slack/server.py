@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from html import escape
 from typing import Any, Self
 
@@ -41,7 +42,7 @@ class SlackServer:
         app.router.add_post("/api/{method}", self._call)
         app.router.add_get("/link/", self.events.serve)
         app.router.add_post("/upload/{id}", self._upload)
-        app.router.add_get("/files/{made}", self._download)
+        app.router.add_get("/files/{id}", self._download)
         app.router.add_post("/respond/{id}", self._respond)
         app.router.add_post("/say", self._say)
         app.router.add_get("/shown/{channel}", self._shown)
@@ -92,11 +93,11 @@ class SlackServer:
         ts: str = "",
         raw: bool = False,
         files: list[dict[str, Any]] | None = None,
-        **fields: Any,
+        fields: Mapping[str, Any] | None = None,
     ) -> tuple[Message, list[Delivery]]:
         """Somebody writes; returns the message and its events' ways (`message`, then `app_mention` if addressed).
 
-        A `ts` that is there already sends the same events again. `raw`: the text is in Slack's markup already.
+        A `ts` that is there already sends the same events again; `fields` are put over the event's own. `raw`: the text is in Slack's markup already.
         """
         wire = text if raw else escape(text, quote=False)
         found = self.workspace.find(channel, ts) if ts else None
@@ -111,7 +112,7 @@ class SlackServer:
             "event_ts": message.ts,
             "channel_type": kind,
             "client_msg_id": f"c-{message.ts}",
-            **fields,
+            **(fields or {}),
         }
         if files:
             event |= {"subtype": "file_share"}
