@@ -18,6 +18,7 @@ from .wire import Me, Membership, Message, Press, Update, files_of, read_update,
 
 ALBUM_SECONDS = 0.6  # of silence after which an album is complete
 ALBUM_LONGEST = 3.0
+HELD_SECONDS = 600.0  # a chat waits so long for an update that could not be kept to come again
 TRIES = 3  # of an update that makes our own code fail
 
 
@@ -43,9 +44,12 @@ class Intake:
         self._buttons = buttons
         self._files = Incoming(api, port)
         self._came_from = came_from
-        self._lanes: dict[int, asyncio.Future[bool]] = {}
+        self._lanes: dict[int, asyncio.Future[None]] = {}
         self._albums: dict[tuple[int, str], Album] = {}
         self._failures: dict[int, int] = {}
+        self._held: dict[
+            int, tuple[int, float]
+        ] = {}  # chat → its first update that could not be kept, and since when
         self._answers: set[asyncio.Task[None]] = set()
 
     async def take(self, raw: Any) -> None:
@@ -54,17 +58,23 @@ class Intake:
         except msgspec.ValidationError as error:
             logger.warning("telegram: an update cannot be read and is left out: {}", error)
             return
+        chat_id, number = update.chat_id, update.update_id
+        if not (update.message and (chat_id, update.message.media_group_id) in self._albums):
+            self._wait_for_held(chat_id, number)
         try:
             if update.message and update.message.media_group_id:
-                await self._join_album(update.chat_id, update.message)
+                await self._join_album(chat_id, number, update.message)
             else:
-                await self._in_order(update.chat_id, lambda: self._handle(update))
+                await self._in_order(chat_id, number, lambda: self._handle(update))
         except (StoreError, DeadlineExceeded):
+            self._hold(chat_id, number)
             raise
         except Exception as error:  # noqa: BLE001 - one update must not stop all others; it is recorded and tried again
-            self._give_up_or_raise(update.update_id, error)
-        else:
-            self._failures.pop(update.update_id, None)
+            self._hold(chat_id, number)
+            self._give_up_or_raise(number, error)
+        self._failures.pop(number, None)
+        if self._held.get(chat_id, (0, 0.0))[0] == number:
+            del self._held[chat_id]
 
     def _give_up_or_raise(self, update_id: int, error: Exception) -> None:
         times = self._failures[update_id] = self._failures.get(update_id, 0) + 1
@@ -73,31 +83,47 @@ class Intake:
             raise StoreError(f"update {update_id} failed: {error}") from error
         del self._failures[update_id]
 
+    def _hold(self, chat_id: int, number: int) -> None:
+        first, _ = self._held.get(chat_id, (number, 0.0))
+        self._held[chat_id] = (min(first, number), self._port.clock.monotonic())
+
+    def _wait_for_held(self, chat_id: int, number: int) -> None:
+        """What is behind an update that could not be kept is not taken before it, or the order would be lost."""
+        first, since = self._held.get(chat_id, (number, 0.0))
+        if number <= first:
+            return
+        if self._port.clock.monotonic() - since > HELD_SECONDS:
+            del self._held[chat_id]
+            return
+        raise StoreError("an earlier message of this chat could not be kept")
+
     # --- order -------------------------------------------------------------------------------------------------
 
-    async def _in_order(self, chat_id: int, work: Callable[[], Awaitable[None]]) -> None:
-        """One after another within a chat; if one could not be kept, those behind it are not taken either."""
+    async def _in_order(self, chat_id: int, number: int, work: Callable[[], Awaitable[None]]) -> None:
+        """One after another within a chat."""
         previous = self._lanes.get(chat_id)
-        kept: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lanes[chat_id] = kept
-        ok = False
         try:
-            if previous is not None and not await asyncio.shield(previous):
-                raise StoreError("an earlier message of this chat could not be kept")
+            if previous is not None:
+                await asyncio.shield(previous)
+                self._wait_for_held(chat_id, number)
             await work()
-            ok = True
+        except (StoreError, DeadlineExceeded):
+            self._hold(chat_id, number)
+            raise
         finally:
             if not kept.done():
-                kept.set_result(ok)
+                kept.set_result(None)
             if self._lanes.get(chat_id) is kept:
                 del self._lanes[chat_id]
 
-    async def _join_album(self, chat_id: int, message: Message) -> None:
+    async def _join_album(self, chat_id: int, number: int, message: Message) -> None:
         key = (chat_id, message.media_group_id)
         album = self._albums.get(key)
         if album is None:
             album = self._albums[key] = Album()
-            gather = self._in_order(chat_id, lambda: self._gather(key))
+            gather = self._in_order(chat_id, number, lambda: self._gather(key))
             album.task = asyncio.create_task(gather)
             album.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         album.messages[message.message_id] = message

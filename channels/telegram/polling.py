@@ -39,13 +39,11 @@ class Polling:
         take: Callable[[Any], Coroutine[Any, Any, None]],
         *,
         seconds: int,
-        rebuild: float = REBUILD_SECONDS,
     ) -> None:
         self._api = api
         self._port = port
         self._take = take
         self._seconds = seconds
-        self._rebuild = rebuild
         self._offset = 0
         self._under_way: dict[
             int, asyncio.Task[None]
@@ -137,7 +135,7 @@ class Polling:
                 now = clock.monotonic()
                 if now - self._last >= SILENT_SECONDS:
                     self._tell(f"no connection to Telegram for {now - self._last:.0f} s: {error}")
-                if now - self._built >= self._rebuild:
+                if now - self._built >= REBUILD_SECONDS:
                     self._built = now
                     logger.warning(
                         "telegram: no update request succeeded for {:.0f} s; connecting anew",

@@ -2,13 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from nanobot.events import TurnEnded, TurnStarted, Usage
 from nanobot.messages import Inbound
 from tests.channels.telegram_house import ANN, GROUP, House, house
 from tests.emulators.telegram import drop_after, flood, hang, refuse
 
-FAST = {"patience": 0.2, "edit_interval": 0.1, "draft_interval": 0.1}
+FAST: dict[str, Any] = {"patience": 0.2, "edit_interval": 0.1, "draft_interval": 0.1}
 
 
 async def addressed(gateway: House, text: str = "hello") -> Inbound:

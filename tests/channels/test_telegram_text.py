@@ -77,7 +77,18 @@ def test_more_entities_than_a_message_may_have_are_spread() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["\x00a\x1bb", "\ud83d lone", "‮right to left", "a​b", "---", "<!-- only a comment -->", "```", "|", "[](x)", "$$"],
+    [
+        "\x00a\x1bb",
+        "\ud83d lone",
+        "\u202eright to left",
+        "a\u200bb",
+        "---",
+        "<!-- only a comment -->",
+        "```",
+        "|",
+        "[](x)",
+        "$$",
+    ],
 )
 def test_odd_texts_are_sent_somehow(text: str) -> None:
     for part in formatted(text):

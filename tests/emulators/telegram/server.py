@@ -58,6 +58,7 @@ class TelegramServer:
         self._runner: web.AppRunner | None = None
         self._pusher: asyncio.Task[None] | None = None
         self.port = 0
+        self._polls: set[asyncio.Transport] = set()
 
     async def start(self, port: int = 0) -> str:
         """Listen; returns the base URL."""
@@ -123,6 +124,11 @@ class TelegramServer:
                 if not true():
                     await changed.wait()
 
+    async def stop_polls(self) -> None:
+        """Cut the polls that wait, as a network that goes away does."""
+        for transport in list(self._polls):
+            transport.abort()
+
     def chat(self, id: int) -> Chat:
         return self.world.chat(id)
 
@@ -161,7 +167,13 @@ class TelegramServer:
                 raise ApiError(fault.code, fault.text, **fault.parameters)  # noqa: TRY301 - as above
             if fault and fault.kind == "hang":
                 await asyncio.sleep(fault.seconds)
-            result = await self._do(method, params)
+            transport = request.transport
+            if method == "getUpdates" and transport is not None:
+                self._polls.add(transport)
+            try:
+                result = await self._do(method, params)
+            finally:
+                self._polls.discard(transport)
             call.ok = True
             self.touch()
             if fault and fault.kind == "drop_after":
