@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
@@ -16,12 +17,21 @@ from nanobot import content, footprint, http, logs, metrics, plugins
 from nanobot.approval import Approval
 from nanobot.channel import Channel
 from nanobot.chat_commands import ChatCommands
+from nanobot.child import CHANNEL
+from nanobot.child_commands import ChildCommands
+from nanobot.child_mailbox import ParentMailbox
+from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
 from nanobot.compactor import SummaryCompactor
 from nanobot.config import Config, load
+from nanobot.delegation import delegation_tools
 from nanobot.delivery import Deliverer
 from nanobot.errors import ConfigError, NanobotError
+from nanobot.executor import Executor
+from nanobot.executors.claude import Claude
+from nanobot.executors.codex import Codex
+from nanobot.executors.model import PREFIX, ExecutorModel
 from nanobot.gateway import Gateway, publisher
 from nanobot.goal import Budget
 from nanobot.goal_commands import GoalCommands
@@ -86,10 +96,13 @@ class Models:
         self._config = config
         self._clock = clock
         self._made: dict[str, Model] = {}
+        self.outside: dict[str, Model] = {}  # agents of others, which sub-sessions may have for a model
 
     def __call__(self, name: str | None) -> Model:
         agent = self._config.agent
         wanted = name or agent.model
+        if wanted in self.outside:
+            return self.outside[wanted]
         if not wanted:
             raise ConfigError(self._config.model_hint)
         if wanted not in self._made:
@@ -115,10 +128,23 @@ async def running(config: Config) -> AsyncIterator[App]:
         models = Models(registry, config, clock)
 
         bus, dispatcher = LocalBus(), LocalDispatcher(clock)
+        executors = outside_agents(config)
+        children = Children(
+            store,
+            transcripts,
+            clock,
+            config.delegation,
+            executors,
+            workspace=workspace,
+            state=state,
+            wake=dispatcher.wake,
+        )
+        for one in executors.values():
+            models.outside[f"{PREFIX}{one.name}"] = ExecutorModel(one, children.desk)
         channels: dict[str, Channel] = {}
         deliverer = Deliverer(
             store.outbox,
-            channels,
+            ChainMap(channels, {CHANNEL: ParentMailbox(children)}),
             clock,
             max_age=timedelta(hours=config.delivery.max_age_hours),
             unknown_send={
@@ -139,7 +165,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             workspace, state, config.security, sender(store, deliverer), Audit(state / "audit.jsonl")
         )
         toolbox = toolbox.extended([reader(skills)])
-        publish = publisher(bus)
+        publish = children.listening(publisher(bus))
         board = ProgressBoard(channels, store.outbox, store.keys("progress"), clock)
         stack.push_async_callback(board.close)
         scheduler = Scheduler(store.schedules, store.inbox, clock, dispatcher.wake)
@@ -161,7 +187,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             transcripts=transcripts,
             prompts=prompts,
             skills=skills,
-            toolbox=toolbox.extended(goal_tools(goal_desk)),
+            toolbox=toolbox.extended([*goal_tools(goal_desk), *delegation_tools(children)]),
             model=models,
             max_steps=config.agent.max_steps,
             output_limit=config.agent.max_output,
@@ -173,10 +199,12 @@ async def running(config: Config) -> AsyncIterator[App]:
         policies = {one.name: Policy.of(one.values) for one in config.enabled()}
         commands = Commands(Approval(policies, desk))
         actors = Actors(bench, commands, compactor, goals, clock, publish, deliverer.submit, dispatcher.wake)
+        children.connect(actors, bench)
         chat = ChatCommands(
             actors, transcripts, desk, compactor, goals, models, owner_test(config), clock, publish
         )
         commands.add([*chat.entries(), *GoalCommands(goals, actors, scheduler).entries()])
+        commands.add(ChildCommands(children).entries())
         library = SessionLibrary(transcripts, actors, models)
         house = House(store, actors, commands, dispatcher, deliverer, desk, library, clock)
 
@@ -196,7 +224,9 @@ async def running(config: Config) -> AsyncIterator[App]:
         )
         await server.start()
         stack.push_async_callback(server.stop)
+        stack.push_async_callback(children.close)
         stack.push_async_callback(gateway.stop)
+        await children.load()
         await gateway.start()
         warming = asyncio.create_task(warm(registry, bench, config.agent.model))
         stack.push_async_callback(finished, warming)
@@ -205,6 +235,12 @@ async def running(config: Config) -> AsyncIterator[App]:
         lock.set_address(app.url)
         started.set()
         yield app
+
+
+def outside_agents(config: Config) -> dict[str, Executor]:
+    """The agents of others. Whether their programs are there is found out when one is asked for."""
+    level = config.security.level
+    return {"codex": Codex(config.executors.codex, level), "claude": Claude(config.executors.claude, level)}
 
 
 def add_channels(config: Config, house: House, gateway: Gateway) -> None:

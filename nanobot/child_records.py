@@ -73,6 +73,13 @@ class ChildRecords:
                 return str(line["content"])
         return ""
 
+    async def final(self, child: Child, turn: str) -> Line | None:
+        """The line that ended a turn."""
+        for line in reversed(await self.history(child)):
+            if line.get("turn") == turn and "latency_ms" in line:
+                return line
+        return None
+
     async def seen(self, child: Child) -> Child:
         """Its parent has looked at it."""
         return await self.put(msgspec.structs.replace(child, unread=False)) if child.unread else child

@@ -7,7 +7,7 @@ result of the tool call that waits for it or as a message of its own, known by c
 import asyncio
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,8 +25,8 @@ from nanobot.clock import Clock
 from nanobot.errors import NanobotError, ToolError
 from nanobot.events import Event, TurnEnded, TurnStarted, Usage
 from nanobot.executor import Executor, Spent, Status
-from nanobot.messages import Accepted, Address, Inbound, Line
-from nanobot.store import Store, Transcript
+from nanobot.messages import Accepted, Address, Inbound
+from nanobot.store import Store
 from nanobot.workbench import Workbench
 
 OWN = "agent"  # our own agent as an executor
@@ -36,6 +36,8 @@ END_SECONDS = 20.0  # what ending a sub-session may take: three signals with tim
 
 class Turns(Protocol):
     """The session actors, as far as sub-sessions need them."""
+
+    below: Callable[[str, str], Awaitable[int]]  # what a stop of a session stops besides
 
     def queued(self, session: str) -> None: ...
 
@@ -76,6 +78,16 @@ class Children:
     def connect(self, turns: Turns, bench: Workbench) -> None:
         self._turns = turns
         self._bench = bench
+        turns.below = self.end_all
+
+    def listening(self, publish: Callable[[Event], None]) -> Callable[[Event], None]:
+        """A publisher that tells these sub-sessions first."""
+
+        def both(event: Event) -> None:
+            self.hear(event)
+            publish(event)
+
+        return both
 
     # --- starting and stopping the gateway ---------------------------------------------------------------------
 
@@ -98,7 +110,9 @@ class Children:
 
     async def _open(self, child: Child) -> bool:
         """Whether something will still bring this turn to its end by itself."""
-        if await self._store.inbox.pending(child.key) or await self._store.outbox.waiting(_mailbox(child)):
+        if await self._store.inbox.pending(child.key) or await self._store.outbox.waiting(
+            Address(CHANNEL, child.id)
+        ):
             return True
         # The parent's call is run again after a crash and will submit it once more.
         return child.awaited and bool(await self._store.inbox.pending(child.parent))
@@ -269,7 +283,7 @@ class Children:
                         await self.records.changed(child.id)
         return self.records.by_id(child.id) or child
 
-    async def end_all(self, session: str, reason: str) -> int:
+    async def end_all(self, session: str, reason: str = "its parent was stopped") -> int:
         """End what a session has running, as its /stop does; returns how many."""
         running = [child for child in self.records.of(session) if not child.ended]
         for child in running:
@@ -322,8 +336,7 @@ class Children:
         child = self.records.by_id(child_id)
         if child is None or child.ended:
             return
-        transcript = await self.records.histories.open(child.key)
-        final = _final(transcript, turn)
+        final = await self.records.final(child, turn)
         if final is None:
             return  # of an earlier turn
         asked = await self._store.inbox.row(turn)
@@ -385,14 +398,3 @@ class Children:
         task = asyncio.create_task(guarded())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _mailbox(child: Child) -> Address:
-    return Address(CHANNEL, child.id)
-
-
-def _final(transcript: Transcript, turn: str) -> Line | None:
-    for line in reversed(transcript.messages):
-        if line.get("turn") == turn and "latency_ms" in line:
-            return line
-    return None

@@ -7,7 +7,7 @@ back. Whatever dies in between, `claim` hands the turn out again and the history
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -60,6 +60,7 @@ class Actors:
         self._clock = clock
         self._publish = publish
         self._ending = Ending(bench, goals, clock, publish, submit, wake)
+        self.below: Callable[[str, str], Awaitable[int]] = nothing_below  # stopped with a session; how many
         self._running: dict[str, Running] = {}
         self._queued: dict[str, int] = {}
         self._stops: dict[
@@ -113,6 +114,7 @@ class Actors:
         `seq` is that of the /stop itself: a turn older than it, which an earlier life left, will not be taken up.
         """
         stopped = self.interrupt(session)
+        stopped = await self.below(session, "its parent was stopped") > 0 or stopped
         try:
             await self._goals.halt(session)
         except NanobotError as error:  # a goal that cannot be written must not keep a turn from stopping
@@ -287,6 +289,11 @@ class Actors:
                 await self._compactor.tidy(transcript, model)
         except NanobotError as error:  # the turn is answered; the next one tries again
             log.warning("history not folded: {}", error)
+
+
+async def nothing_below(_session: str, _reason: str) -> int:
+    """A gateway without sub-sessions."""
+    return 0
 
 
 def nobody(_: Event) -> None:

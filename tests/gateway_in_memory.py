@@ -22,7 +22,6 @@ from nanobot.commands import Commands
 from nanobot.compactor import SummaryCompactor
 from nanobot.delegation import delegation_tools
 from nanobot.delivery import Deliverer
-from nanobot.events import Event
 from nanobot.executor import Executor
 from nanobot.executors.model import ExecutorModel
 from nanobot.gateway import Gateway, publisher
@@ -89,7 +88,6 @@ class InMemory:
         self.bus, self.dispatcher = LocalBus(), LocalDispatcher(world.clock)
         skills = Skills(world.workspace, content.roots("skills", world.workspace))
         self.prompts = Prompts(world.workspace, skills, content.roots("templates", world.workspace))
-        show = publisher(self.bus)
         self.children = Children(
             self.store,
             self.transcripts,
@@ -104,11 +102,7 @@ class InMemory:
             f"executor/{name}": ExecutorModel(one, self.children.desk)
             for name, one in world.executors.items()
         }
-
-        def publish(event: Event) -> None:
-            self.children.hear(event)
-            show(event)
-
+        publish = self.children.listening(publisher(self.bus))
         channels: dict[str, Any] = {}
         self.board = ProgressBoard(
             channels, self.store.outbox, self.store.keys("progress"), world.clock, interval=0.01

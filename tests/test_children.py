@@ -179,6 +179,7 @@ async def test_limits_refuse_with_a_hint(tmp_path: Path) -> None:
         assert refused["success"] is False
         assert "1 are allowed at once" in refused["error"]
         assert refused["hint"]
+        await gateway.actors.stop("fake:c")
         unknown = await use(gateway, "delegate", task="x", executor="nobody")
         assert "nobody" in unknown["error"]
         assert "agent" in unknown["hint"]
@@ -302,6 +303,13 @@ async def test_a_stop_of_the_parent_stops_its_children(tmp_path: Path) -> None:
             while any(not one.ended for one in gateway.children.records.all()):
                 await asyncio.sleep(0.01)  # until both are ended
         assert {one.status for one in gateway.children.records.all()} == {"killed"}
+
+
+async def test_a_stop_of_an_idle_parent_stops_what_it_left_working(tmp_path: Path) -> None:
+    async with life(world_of(tmp_path)) as gateway:
+        await use(gateway, "delegate", task="HANG", mode="async")
+        assert await gateway.actors.stop("fake:c") == (True, 0)
+        assert [one.status for one in gateway.children.records.all()] == ["killed"]
 
 
 async def test_sleep_is_capped_and_refuses_nothing(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ FLOORS: dict[int, set[str]] = {
         "actor",
         "approval",
         "chat_commands",
+        "child_commands",
         "child_desk",
         "child_mailbox",
         "child_orphans",

@@ -7,8 +7,10 @@ resumption after a crash.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Protocol
 
+from nanobot.agent.loop import Draining
 from nanobot.errors import NanobotError
 from nanobot.executor import Executor, Job, ProcessRecord, Result, Step
 from nanobot.executors.run import ExecutorRun
@@ -18,6 +20,7 @@ from nanobot.trajectory import told
 
 PREFIX = "executor/"
 SHOWN = 300  # steps of a turn that are shown live and kept in the history; the trajectory has all
+DRAIN_POLL = 0.5  # seconds until it is noticed that the gateway stops
 NO_ANSWER = "(no response captured)"
 
 
@@ -75,7 +78,10 @@ class ExecutorModel:
             await self._desk.started(request.session, run.process, job.thread)
             thread, shown = job.thread, 0
             while not waiting.done() or steps:
-                await fresh.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(fresh.wait(), DRAIN_POLL)
+                if self._desk.keep():
+                    raise Draining  # the work goes on without us and is taken over after the start
                 fresh.clear()
                 if run.thread and run.thread != thread:
                     thread = run.thread
