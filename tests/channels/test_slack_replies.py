@@ -1,0 +1,298 @@
+"""Replies in Slack: complete, in order, once, whatever fails on the way."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.slack.api import Lost
+from nanobot.channel import Address, Attachment, Outbound, RetryLater, Undeliverable
+from nanobot.clock import deadline
+from nanobot.errors import DeadlineExceeded
+from tests.channels.slack_house import House, house
+from tests.emulators.slack import BOT_USER
+
+HELLO = f"<@{BOT_USER}> hello"
+
+
+def long_text(size: int) -> str:
+    """Paragraphs with lists, tables and fences, numbered so that order can be told."""
+    made, number = "", 0
+    while len(made) < size:
+        number += 1
+        made += (
+            f"para{number} with **bold** words\n\n- item{number}\n  - nested{number}\n    1. deep{number}\n\n"
+            f"| a{number} | b |\n|---|---|\n| 1 | 2 |\n\n```python\ncode{number} = {number}\n```\n\n"
+        )
+    return made
+
+
+def seen(gateway: House, channel: str, thread: str | None = None) -> list[str]:
+    """The words people read, without fence lines."""
+    text = "\n".join(gateway.workspace.shown(channel, thread))
+    return [word for word in text.split() if not word.startswith("```")]
+
+
+async def test_a_reply_goes_into_the_thread_of_its_question_and_is_known_by_its_id(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        receipt = await gateway.channel.deliver(gateway.reply(asked, "the *answer*"))
+        [posted] = gateway.workspace.by_bot("C1")
+
+    assert (posted.thread_ts, posted.shown) == (asked.thread, "the *answer*")
+    assert receipt.ref == posted.ts
+    assert posted.metadata["event_payload"]["id"] == "t.0"
+
+
+async def test_two_threads_at_once_get_their_own_answers(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        first = await gateway.asked("C1", HELLO, raw=True)
+        second = await gateway.asked("C1", HELLO, user="U2", raw=True)
+        replies = [gateway.reply(one, f"for {one.sender}", turn=one.sender) for one in (first, second)]
+        await asyncio.gather(*(gateway.channel.deliver(one) for one in replies))
+
+        assert gateway.workspace.shown("C1", first.thread) == ["for U1"]
+        assert gateway.workspace.shown("C1", second.thread) == ["for U2"]
+
+
+@pytest.mark.parametrize("size", [5_000, 13_000, 45_000])
+async def test_a_long_answer_arrives_whole_and_in_order_without_a_refusal(tmp_path: Path, size: int) -> None:
+    text = long_text(size)
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        await gateway.channel.deliver(gateway.reply(asked, text))
+
+        assert seen(gateway, "C1") == [word for word in text.split() if not word.startswith("```")]
+        assert gateway.port.keys.values == {f"thread:C1:{asked.thread}": "1"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("failing", [2, 3, 4])
+@pytest.mark.parametrize(
+    "fault", [{"retry_after": 0.05}, {"lost": "before"}, {"lost": "after"}, {"status": 503}], ids=str
+)
+async def test_a_long_answer_that_fails_midway_is_completed_and_nothing_is_repeated(
+    tmp_path: Path, failing: int, fault: dict[str, Any]
+) -> None:
+    text = long_text(45_000)
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        message = gateway.reply(asked, text)
+        for _ in range(failing - 1):
+            gateway.slack.fail("chat.postMessage", status=0)  # lets one call through
+        gateway.slack.fail("chat.postMessage", **fault)
+        await delivered(gateway, message)
+
+        assert seen(gateway, "C1") == [word for word in text.split() if not word.startswith("```")]
+        assert len(gateway.workspace.by_bot("C1")) == 4
+
+
+async def delivered(gateway: House, message: Outbound) -> None:
+    """Deliver as the outbox does: wait as told, look before sending again what may be there."""
+    unknown = False
+    for _ in range(10):
+        if unknown and not message.ref and await gateway.channel.find(message) is not None:
+            return
+        try:
+            await gateway.channel.deliver(message)
+        except RetryLater as error:
+            await asyncio.sleep(error.seconds)
+            unknown = False
+        except (Lost, DeadlineExceeded):
+            unknown = True
+        else:
+            return
+    raise AssertionError("never delivered")
+
+
+async def test_a_reply_whose_answer_was_lost_is_found_by_its_id(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        for chat, place in (("DU1", ""), ("C1", "thread")):
+            asked = await gateway.asked(chat, HELLO, raw=True)
+            message = gateway.reply(asked, "once", turn=f"turn-{chat}")
+            assert await gateway.channel.find(message) is None
+            gateway.slack.fail("chat.postMessage", lost="after")
+            with pytest.raises(Lost):
+                await gateway.channel.deliver(message)
+            found = await gateway.channel.find(message)
+
+            assert found is not None
+            assert bool(asked.thread) == bool(place)
+            assert [one.ts for one in gateway.workspace.by_bot(chat)] == [found.ref]
+
+
+async def test_a_reply_that_never_arrived_is_not_found(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        message = gateway.reply(asked, "once")
+        gateway.slack.fail("chat.postMessage", lost="before")
+        with pytest.raises(Lost):
+            await gateway.channel.deliver(message)
+
+        assert await gateway.channel.find(message) is None
+
+
+async def test_a_limit_on_one_chat_delays_no_other_and_is_not_asked_again_meanwhile(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        limited = await gateway.asked("DU1")
+        other = await gateway.asked("DU2", user="U2")
+        gateway.slack.fail("chat.postMessage", channel="DU1", retry_after=30)
+        with pytest.raises(RetryLater) as raised:
+            await gateway.channel.deliver(gateway.reply(limited, "later"))
+        assert raised.value.seconds == 30
+        with pytest.raises(RetryLater):
+            await gateway.channel.deliver(gateway.reply(limited, "later"))
+        await gateway.channel.deliver(gateway.reply(other, "now", turn="t2"))
+
+        assert gateway.workspace.shown("DU1") == []
+        assert gateway.workspace.shown("DU2") == ["now"]
+        assert gateway.slack.counts()["chat.postMessage"] == 1
+
+
+async def test_a_platform_that_is_not_there_means_waiting(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        gateway.channel._api.client.base_url = "http://127.0.0.1:9/api/"
+        with pytest.raises(RetryLater):
+            await gateway.channel.deliver(gateway.reply(asked, "later"))
+
+
+@pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "restricted_action"])
+async def test_what_can_never_arrive_is_undeliverable(tmp_path: Path, error: str) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        gateway.slack.fail("chat.postMessage", error=error)
+        with pytest.raises(Undeliverable, match=error):
+            await gateway.channel.deliver(gateway.reply(asked, "no"))
+
+
+async def test_a_revoked_token_is_told_with_a_remedy_and_taken_back_when_it_works_again(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        gateway.slack.fail("chat.postMessage", error="token_revoked")
+        with pytest.raises(RetryLater):
+            await gateway.channel.deliver(gateway.reply(asked, "later"))
+        assert "token_revoked" in gateway.port.problem
+        assert "Reinstall" in gateway.port.problem
+        await gateway.channel.deliver(gateway.reply(asked, "now"))
+
+        assert gateway.port.problem == ""
+        assert gateway.slack.bot_token not in gateway.port.problem
+
+
+async def test_a_form_the_platform_refuses_is_sent_as_plain_sections(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        gateway.slack.fail("chat.postMessage", error="invalid_blocks")
+        await gateway.channel.deliver(gateway.reply(asked, "**as it is**"))
+        [posted] = gateway.workspace.by_bot("DU1")
+
+    assert posted.blocks[0]["type"] == "section"
+    assert posted.shown == "**as it is**"
+
+
+async def test_nobody_is_pinged_by_what_a_model_says(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        await gateway.channel.deliver(gateway.reply(asked, "hey <!channel> <@U2> <!here|x> <#C1>"))
+
+        assert gateway.workspace.pings == []
+        assert (
+            gateway.workspace.shown("DU1")[0].replace("\u200b", "") == "hey <!channel> <@U2> <!here|x> <#C1>"
+        )
+
+
+async def test_a_message_that_was_removed_is_posted_anew(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        reply = gateway.reply(asked, "the answer")
+        gone = Outbound(reply.turn, 0, reply.address, reply.text, ref="1.000100", meta=reply.meta)
+        receipt = await gateway.channel.deliver(gone)
+
+        assert gateway.workspace.shown("DU1") == ["the answer"]
+        assert receipt.ref == gateway.workspace.by_bot("DU1")[0].ts
+
+
+def attachment(folder: Path, name: str, data: bytes) -> Attachment:
+    path = folder / name
+    path.write_bytes(data)
+    return Attachment(str(path), name, size=len(data))
+
+
+@pytest.mark.parametrize(
+    ("method", "fault"),
+    [
+        ("files.getUploadURLExternal", {"retry_after": 0.05}),
+        ("files.completeUploadExternal", {"lost": "after"}),
+        ("files.completeUploadExternal", {"lost": "before"}),
+        ("chat.postMessage", {"lost": "after"}),
+    ],
+    ids=str,
+)
+async def test_files_are_sent_once_with_their_text(
+    tmp_path: Path, method: str, fault: dict[str, Any]
+) -> None:
+    media = (attachment(tmp_path, "a.txt", b"aaa"), attachment(tmp_path, "b.txt", b"bbb"))
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        gateway.slack.fail(method, **fault)
+        await delivered(gateway, gateway.reply(asked, "two files", media=media))
+        posts = gateway.workspace.by_bot("C1", asked.thread)
+
+    assert [one.shown for one in posts if not one.files] == ["two files"]
+    assert [file["name"] for one in posts for file in one.files] == ["a.txt", "b.txt"]
+
+
+async def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    media = (Attachment(str(tmp_path / "gone.txt"), "gone.txt"),)
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        await gateway.channel.deliver(gateway.reply(asked, "", media=media))
+
+        assert "gone.txt" in gateway.workspace.shown("DU1")[0]
+
+
+async def test_a_choice_is_a_press_and_comes_back_as_a_message(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        buttons = [{"label": "Approve", "value": "yes, do it"}, "Deny"]
+        await gateway.channel.deliver(gateway.reply(asked, "May I?", meta={"buttons": buttons}))
+        [posted] = gateway.workspace.by_bot("C1")
+        way = gateway.slack.click(posted, "U2", "Approve")
+        assert await way.acked()
+        pressed = await gateway.arrival()
+        await gateway.workspace.until(lambda: posted.edits == 1)
+
+    assert (pressed.text, pressed.sender, pressed.key) == ("yes, do it", "U2", asked.key)
+    assert [block["type"] for block in posted.blocks] == ["markdown", "context"]
+    assert posted.shown == "May I?"
+
+
+async def test_a_command_where_the_bot_is_no_member_is_answered_to_its_giver(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        gateway.workspace.channel("C9", member=False)
+        assert await gateway.slack.slash("C9", "U1", "status").acked()
+        asked = await gateway.arrival()
+        await gateway.channel.deliver(gateway.reply(asked, "idle"))
+
+    assert gateway.workspace.responses == [{"response_type": "ephemeral", "text": "idle"}]
+
+
+async def test_deliveries_still_work_after_the_stop(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        await gateway.channel.stop()
+        await gateway.channel.deliver(gateway.reply(asked, "last words"))
+
+        assert gateway.workspace.shown("DU1") == ["last words"]
+
+
+async def test_a_reply_to_nobody_in_particular_is_found_by_its_time(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        message = Outbound("t-none", 0, Address("slack", "DU1"), "hello")
+        async with deadline(5, "delivering"):
+            await gateway.channel.deliver(message)
+
+        assert await gateway.channel.find(message) is not None
