@@ -5,37 +5,32 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from nanobot.channel import DeadlineExceeded, SessionSummary, StoreError, deadline
+from nanobot.channel import Address, DeadlineExceeded, SessionSummary, StoreError, new_id
 
 from .desk import Desk
 from .history import history_fields
 from .media import INLINE, MAX_POST
+from .office import Office
+from .request import Handler, Refusal, body, decoded, reply
 from .settings import OWNER
 
-MAX_BODY = 64 * 1024  # bytes of a JSON body
 MAX_TITLE = 200
 MAX_QUERY = 500
-BODY_SECONDS = 120.0  # for a client to send its body
-
-Handler = Callable[[Request, str], Awaitable[Response]]
-
-_encode = msgspec.json.Encoder().encode
-
-
-class Refusal(Exception):
-    """A request that is answered with an error."""
-
-    def __init__(self, status: int, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.response = reply({"error": {"code": code, "detail": detail}}, status)
 
 
 class Rename(msgspec.Struct, frozen=True):
     title: str
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """Where the copy ends: before a user's message, through an answer (its message id), or with the session."""
+
+    before: str = ""
+    through: str = ""
 
 
 class Rest:
@@ -46,8 +41,12 @@ class Rest:
 
     def routes(self) -> list[Route]:
         handlers: tuple[tuple[str, str, Handler], ...] = (
+            *Office(self._desk).handlers(),
             ("GET", "/api/sessions", self.sessions),
             ("GET", "/api/sessions/{key:path}/messages", self.messages),
+            ("GET", "/api/sessions/{key:path}/about", self.about),
+            ("GET", "/api/sessions/{key:path}/export", self.export),
+            ("POST", "/api/sessions/{key:path}/fork", self.fork),
             ("PATCH", "/api/sessions/{key:path}", self.rename),
             ("DELETE", "/api/sessions/{key:path}", self.delete),
             ("GET", "/api/search", self.search),
@@ -116,12 +115,38 @@ class Rest:
         page = await self._desk.port.sessions.messages(key, None if before < 0 else before, limit)
         return reply({"key": key, **history_fields(page, self._desk.media)})
 
+    async def about(self, request: Request, principal: str) -> Response:
+        key = await self._visible(request, principal)
+        return reply(msgspec.to_builtins(await self._desk.port.sessions.about(key)))
+
+    async def export(self, request: Request, principal: str) -> Response:
+        key = await self._visible(request, principal)
+        data = await self._desk.port.sessions.export(key)
+        if data is None:
+            raise Refusal(404, "not_found", "there is no such session")
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(key.replace(':', '-'), safe='')}.jsonl",
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+        }
+        return Response(data, 200, headers, media_type="application/x-ndjson")
+
+    async def fork(self, request: Request, principal: str) -> Response:
+        """Copy a session to a new chat of the caller's: how one goes on elsewhere, or from an earlier message."""
+        key = await self._visible(request, principal)
+        wanted = await decoded(request, Fork)
+        chat_id = new_id()
+        to = Address(self._desk.port.name, chat_id).key
+        await self._desk.owners.store(chat_id, principal)
+        turns = {"before": wanted.before, "through": wanted.through.partition(".")[0]}
+        if not await self._desk.port.sessions.fork(key, to, **turns):
+            await self._desk.owners.forget(chat_id)
+            raise Refusal(404, "not_found", "there is no such session or message")
+        return reply({"key": to, "chat_id": chat_id}, 201)
+
     async def rename(self, request: Request, principal: str) -> Response:
         key = await self._visible(request, principal)
-        try:
-            title = msgspec.json.decode(await _body(request, MAX_BODY), type=Rename).title
-        except (ValueError, RecursionError) as error:
-            raise Refusal(400, "bad_request", f"a JSON object with a title is needed: {error}") from None
+        title = (await decoded(request, Rename)).title
         title = " ".join("".join(one if one.isprintable() else " " for one in title).split())[:MAX_TITLE]
         await self._desk.port.sessions.rename(key, title)
         return reply({"key": key, "title": title})
@@ -163,7 +188,7 @@ class Rest:
     # Media.
 
     async def upload(self, request: Request, principal: str) -> Response:
-        data = await _body(request, MAX_POST)
+        data = await body(request, MAX_POST)
         if not data:
             raise Refusal(400, "bad_request", "the body is the file, and it is empty")
         claimed = request.headers.get("content-type", "").partition(";")[0].strip()
@@ -191,32 +216,9 @@ class Rest:
         )
 
 
-def reply(value: Any, status: int = 200) -> Response:
-    """A JSON answer that no page can be tricked into running and no cache keeps."""
-    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return Response(_encode(value), status, headers, media_type="application/json")
-
-
 def _session(summary: SessionSummary) -> dict[str, Any]:
     channel, _, chat_id = summary.key.partition(":")
     return {"channel": channel, "chat_id": chat_id, "running": False, **msgspec.to_builtins(summary)}
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    """The body, refused as soon as it is known to be too long."""
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > limit:
-        raise Refusal(413, "too_large", f"at most {limit} bytes")
-    data = bytearray()
-    try:
-        async with deadline(BODY_SECONDS, "receiving the body"):
-            async for part in request.stream():
-                data += part
-                if len(data) > limit:
-                    raise Refusal(413, "too_large", f"at most {limit} bytes")
-    except ClientDisconnect:
-        raise Refusal(400, "bad_request", "the body was cut off") from None
-    return bytes(data)
 
 
 def _number(request: Request, name: str, default: int) -> int:

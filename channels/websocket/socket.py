@@ -7,6 +7,7 @@ than messages can be made durable is slowed down by its own socket.
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -213,32 +214,23 @@ class Socket:
         await desk.owners.store(chat_id, connection.principal)
         if chat_id not in connection.chats:
             await self._enter(connection, chat_id)
-        accepted = await desk.port.accept(
-            Inbound(
-                channel=desk.port.name,
-                message_id=f"{connection.principal}:{chat_id}:{given}",
-                chat_id=chat_id,
-                text=text,
-                sender=connection.principal,
-                sender_name=connection.principal,
-                media=media,
-            )
+        message = Inbound(
+            channel=desk.port.name,
+            message_id=f"{connection.principal}:{chat_id}:{given}",
+            chat_id=chat_id,
+            text=text,
+            sender=connection.principal,
+            sender_name=connection.principal,
+            media=media,
         )
+        accepted = await desk.port.accept(message)
         if accepted is None:
             raise BadFrame("not_allowed", "this sender may not talk to the bot")
         receipt: dict[str, Any] = {"chat_id": chat_id, "id": given, "message_id": accepted.id}
         if accepted.duplicate:
             connection.push(encode("accepted", {**receipt, "duplicate": True}))
             return
-        shown: dict[str, Any] = {
-            "id": given,
-            "message_id": accepted.id,
-            "text": text,
-            "sender": connection.principal,
-            "timestamp": stamp(desk.port.clock.now()),
-        }
-        if media:
-            shown["media"] = [desk.media.describe(one.path) for one in media]
+        shown = self._shown(accepted.id, message, desk.port.clock.now())
         seq = desk.hub.chat(chat_id).emit("user_message", shown, skip=connection)
         connection.push(encode("accepted", {**receipt, "seq": seq}))
 
@@ -255,13 +247,34 @@ class Socket:
     async def _attach(self, connection: Connection, chat_id: str, frame: Attach) -> None:
         desk = self._desk
         self._room(connection, chat_id)
+        key = self._key(chat_id)
+        goal = (await desk.port.sessions.about(key)).goal_state
+        queued = await desk.port.waiting(key)
+        # From here on nothing waits: the state is that of the moment in which the client is let in.
         chat = desk.hub.chat(chat_id)
-        state = desk.port.state(chat.address.key)
+        state = desk.port.state(key)
         head: dict[str, Any] = {"epoch": desk.hub.epoch, "running": state.running, "queued": state.queued}
+        if queued:
+            head["waiting"] = [self._shown(one.id, one.message, one.accepted_at) for one in queued]
+        if goal is not None:
+            head["goal_state"] = goal
         if state.running:
             head |= {"turn_id": state.turn, "started_at": state.started_at}
         chat.attach(connection, frame.after if frame.epoch == desk.hub.epoch else None, head)
         desk.port.reachable(chat.address)
+
+    def _shown(self, id: str, message: Inbound, at: datetime) -> dict[str, Any]:
+        """A message as other clients of its chat see it."""
+        shown: dict[str, Any] = {
+            "id": message.message_id.removeprefix(f"{message.sender}:{message.chat_id}:"),
+            "message_id": id,
+            "text": message.text,
+            "sender": message.sender,
+            "timestamp": stamp(at),
+        }
+        if message.media:
+            shown["media"] = [self._desk.media.describe(one.path) for one in message.media]
+        return shown
 
     def _room(self, connection: Connection, chat_id: str) -> None:
         if len(connection.chats) >= MAX_CHATS and chat_id not in connection.chats:

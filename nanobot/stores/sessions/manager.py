@@ -169,13 +169,10 @@ class SessionManager:
 
     def restarted(self) -> "SessionManager":
         """The same files as the next life of the process finds them: nothing of this one's memory."""
-        again = SessionManager(
-            directory=self.directory,
-            clock=self._clock,
-            max_messages=self._max_messages,
-            cache_size=self._cache_size,
-        )
-        again._folder = self._folder  # without a directory, it is what stands for the disk
+        limits: dict[str, Any] = {"max_messages": self._max_messages, "cache_size": self._cache_size}
+        again = SessionManager(directory=self.directory, clock=self._clock, **limits)
+        # Without a directory, the folder is what stands for the disk.
+        again._folder, again._search = self._folder, self._search
         again._index = Index(self._folder)
         return again
 
