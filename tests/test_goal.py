@@ -36,7 +36,7 @@ def goal(**fields: Any) -> Goal:
 
 def worked(one: Goal, count: int, **fields: Any) -> Goal:
     for number in range(count):
-        facts = {
+        facts: dict[str, Any] = {
             "turn": f"t{one.spent.turns}",
             "text": f"chapter {number}",
             "tools": 1,
