@@ -122,6 +122,8 @@ class SessionConversation:
         if result.error:
             await self._on_failed(call, result)
         line = result_line(claim.turn, call.id, call.name, result.text, self._clock)
+        if result.error:
+            line["error"] = True  # for people; a model reads the text
         if result.media:
             line["media"] = [msgspec.to_builtins(one) for one in result.media]
         return line
