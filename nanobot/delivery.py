@@ -28,6 +28,7 @@ class Lane:
         self.queue: deque[Delivery] = deque()
         self.task: asyncio.Task[None] | None = None
         self.parked = False  # nobody is there; waits for `reachable`
+        self.due = 0.0  # when the first one is tried again; monotonic, so that a wall clock may jump
 
 
 class Deliverer:
@@ -123,6 +124,7 @@ class Deliverer:
 
     def _leave(self, lane: Lane) -> None:
         row = lane.queue.popleft()
+        lane.due = 0.0
         self._known.discard(row.id)
         self._settled.add(row.id)
 
@@ -135,7 +137,7 @@ class Deliverer:
             return False
         if await self._too_old(row):
             return True
-        wait = (row.next_at - self._clock.now()).total_seconds()
+        wait = self._wait(lane, row)
         if wait > 0:
             await self._clock.sleep(wait)
         if row.status == "unknown":
@@ -166,6 +168,14 @@ class Deliverer:
             return await self._uncertain(lane, row, error, repeatable=repeatable)
         await self._delivered(row, receipt)
         return True
+
+    def _wait(self, lane: Lane, row: Delivery) -> float:
+        """Seconds until a row may be tried. The wall clock counts only for what an earlier life put off, and not far."""
+        if lane.due:
+            return lane.due - self._clock.monotonic()
+        if not row.attempts:
+            return 0.0
+        return min((row.next_at - self._clock.now()).total_seconds(), mailbox.LONGEST_DELAY)
 
     async def _delivered(self, row: Delivery, receipt: Receipt) -> None:
         metrics.DELIVERED.labels(row.message.address.channel).inc()
@@ -201,6 +211,7 @@ class Deliverer:
     ) -> bool:
         delay = mailbox.backoff(row.attempts + 1) if seconds is None else seconds
         at = self._clock.now() + timedelta(seconds=delay)
+        lane.due = self._clock.monotonic() + delay
         if status == "pending":
             await self._outbox.retry(row.id, at, reason)
         lane.queue[0] = Delivery(

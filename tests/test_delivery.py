@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -67,6 +67,41 @@ async def test_a_flood_wait_in_one_chat_delays_no_other_and_keeps_its_own_order(
         assert texts(channel) == ["elsewhere"]
         await clock.advance(2)
         await channel.until(lambda one: texts(one) == ["elsewhere", "first", "second"])
+
+
+class JumpingClock(FakeClock):
+    """A wall clock that somebody sets, while the monotonic one goes on."""
+
+    off = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.off
+
+
+async def test_a_wall_clock_that_is_set_back_delays_no_reply() -> None:
+    clock = JumpingClock(auto=True)
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    channel.failures = [RetryLater(5)]
+    clock.off = timedelta(hours=1)
+    await put(store, None, "made while it was an hour fast")
+    rows = await store.outbox.undelivered()
+    clock.off = timedelta()
+    async with delivering(store, channel, clock) as deliverer:
+        deliverer.submit(rows)
+        await channel.until(lambda one: len(one.delivered) == 1)
+        assert clock.slept == [5]
+
+
+async def test_what_an_earlier_life_put_off_waits_minutes_at_most() -> None:
+    clock = JumpingClock(auto=True)
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    await put(store, None, "put off while the clock was a day fast")
+    [row] = await store.outbox.undelivered()
+    await store.outbox.retry(row.id, clock.now() + timedelta(days=1), "not now")
+    async with delivering(store, channel, clock) as deliverer:
+        await deliverer.start()
+        await channel.until(lambda one: len(one.delivered) == 1)
+        assert clock.slept == [300]
 
 
 async def test_an_undeliverable_reply_becomes_a_dead_letter_and_blocks_nothing() -> None:
