@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from nanobot import config as configuration
@@ -185,6 +186,52 @@ def test_the_environment_overrides_the_file(write: Write, monkeypatch: pytest.Mo
     assert config.models["ollama"].base_url == "https://api.openai.com/v1"
 
 
+def test_an_override_replaces_one_key_of_a_table_or_the_whole(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = write('[models.ollama]\nkind = "openai"\nheaders = { a = "1", b = "2" }\n')
+    monkeypatch.setenv("NANOBOT_MODELS__OLLAMA__HEADERS__B", "3")
+    assert load(workspace).models["ollama"].headers == {"a": "1", "b": "3"}
+    monkeypatch.delenv("NANOBOT_MODELS__OLLAMA__HEADERS__B")
+    monkeypatch.setenv("NANOBOT_MODELS__OLLAMA__HEADERS", '{"c": "4"}')
+    assert load(workspace).models["ollama"].headers == {"c": "4"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("SECURITY__NETWORK", " Yes ", True),
+        ("SECURITY__NETWORK", "off", False),
+        ("SECURITY__NETWORK", "1", True),
+        ("SECURITY__EXEC_TIMEOUT", " 007 ", 7),
+        ("DELEGATION__TIMEOUT", "1.5", 1.5),
+        ("EXECUTORS__CLAUDE__MAX_BUDGET_USD", "2", 2.0),
+        ("AGENT__SYSTEM_NAME", "007", "007"),
+        ("DELEGATION__ALLOWED_DIRS", "/a, /b", ("/a", "/b")),
+        ("EXECUTORS__CODEX__CONFIG", '{"a": [1]}', {"a": [1]}),
+    ],
+)
+def test_a_text_of_the_environment_is_read_as_its_keys_type(
+    name: str, text: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"NANOBOT_{name}", text)
+    found: object = load(tmp_path)
+    for part in name.lower().split("__"):
+        found = getattr(found, part)
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_a_whole_number_may_stand_where_seconds_may_have_fractions(write: Write) -> None:
+    timeout = load(write("[delegation]\ntimeout = 30\n")).delegation.timeout
+    assert (timeout, type(timeout)) == (30.0, float)
+
+
+def test_a_configuration_cannot_be_changed(tmp_path: Path) -> None:
+    config = load(tmp_path)
+    with pytest.raises(AttributeError):
+        config.agent.model = "other/model"  # type: ignore[misc]
+
+
 def test_variables_are_replaced_inside_values(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "robo")
     monkeypatch.setenv("EMPTY", "")
@@ -251,6 +298,21 @@ def test_a_used_provider_needs_its_key(write: Write) -> None:
             "agent.max_steps is 'many' (text), expected a whole number. Mend the value.",
         ),
         ("agent = 3\n", "agent is 3 (number), expected a table"),
+        ("[agent]\nmax_steps = true\n", "agent.max_steps is True (true/false), expected a whole number"),
+        ("[agent]\nmax_steps = 1.5\n", "agent.max_steps is 1.5 (number), expected a whole number"),
+        ("[agent]\nmax_steps = 0\n", "agent.max_steps is 0 (number), expected more than 0"),
+        ("[agent]\nfallbacks = ['a/b', 1]\n", "agent.fallbacks.1 is 1 (number), expected text in quotes"),
+        ("[agent]\nfallbacks = 1\n", "agent.fallbacks is 1 (number), expected a list of texts"),
+        ("[http]\nport = 70000\n", "http.port is 70000 (number), expected at most 65535"),
+        ("[http]\nport = '-1'\n", "http.port is '-1' (text), expected at least 0"),
+        ("[executors.claude]\nmax_budget_usd = 'x'\n", "is 'x' (text), expected a number"),
+        ("[executors.claude]\nmax_budget_usd = 0\n", "is 0 (number), expected more than 0"),
+        ("[security]\nnetwork = 2\n", "security.network is 2 (number), expected true or false"),
+        ("[security]\nlevel = 'no'\n", "expected one of 'low', 'medium', 'high' or 'maximum'"),
+        (
+            "[models.ollama]\nkind = 'openai'\nheaders = { team = 1 }\n",
+            "models.ollama.headers.team is a number",
+        ),
         ("[agent]\nqueue = 'x'\n", "expected one of 'steer' or 'followup'"),
         ("[sessions]\nmax_messages = 1\n", "expected at least 10"),
         ("[channels.slack]\nthread_follow = 'perhaps'\n", "is 'perhaps' (text), expected true or false"),
@@ -291,6 +353,24 @@ def test_all_errors_are_told_at_once(write: Write) -> None:
     ]
 
 
+def test_all_wrong_values_are_told_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NANOBOT_LOGS__JSON", "perhaps")
+    workspace = write(
+        "agnet = 1\n[agent]\nmax_steps = 'many'\nqueue = 'x'\nmodle = 'y'\n"
+        "[models.ollama]\nbase_ur = 'z'\n[executors.codex]\nsandbox = 3\n"
+    )
+    assert [line.partition(": ")[2].split()[0] for line in refusal(workspace).splitlines()] == [
+        "agent.max_steps",
+        "agent.queue",
+        "agent.modle",
+        "models.ollama.kind",
+        "models.ollama.base_ur",
+        "executors.codex.sandbox",
+        "logs.json",
+        "agnet",
+    ]
+
+
 def test_a_condition_decides_what_a_channel_needs(write: Write) -> None:
     slack = "[channels.slack]\nenabled = true\nbot_token = 'x'\n"
     assert load(write(f"{slack}signing_secret = 's'\n")).channels["slack"].enabled
@@ -310,9 +390,17 @@ def test_secrets_are_never_shown(write: Write) -> None:
     secrets = {"sk-a", "sk-b", "tok", "token-a", "xoxb-1", "xapp-1", "1:a"}
     config = load(write(DESIGNED))
     assert secrets <= config.secrets()
-    shown = repr(config) + str(config.channels["slack"].values)
+    shown = (
+        repr(config) + str(config.channels["slack"].values) + repr(config.models["openai"].__rich_repr__())
+    )
+    assert "base_url='https://api.openai.com/v1'" in shown
     assert not [one for one in secrets if f"'{one}'" in shown]
-    for text in ("[models.openai]\napi_key = 123456\n", "[channels.slack]\nbot_token = 123456\n"):
+    for text in (
+        "[models.openai]\napi_key = 123456\n",
+        "[channels.slack]\nbot_token = 123456\n",
+        "[models]\nopenai = '123456'\n",
+        "[channels]\nslack = ['123456']\n",
+    ):
         message = refusal(write(text))
         assert "123456" not in message
         assert "not shown" in message
@@ -376,17 +464,17 @@ def test_the_example_file_is_valid_and_names_every_key() -> None:
     text = (example / "config.toml").read_text("utf-8")
     for section in ("agent", "http", "goals", "delegation", "sessions", "security", "delivery", "logs"):
         assert f"[{section}]" in text
-        for name, field in type(getattr(config, section)).model_fields.items():
-            assert f"{field.alias or name} = " in text, f"{section}.{name}"
+        for field in msgspec.structs.fields(getattr(config, section)):
+            assert f"{field.encode_name} = " in text, f"{section}.{field.name}"
     for channel in config.channels.values():
         for name in channel.manifest.settings:
             assert f"{name} = " in text.partition(f"[channels.{channel.name}]")[2], f"{channel.name}.{name}"
 
 
-def test_reading_a_configuration_imports_no_channel_and_no_model() -> None:
+def test_reading_a_configuration_imports_no_channel_no_model_and_nothing_heavy() -> None:
     code = (
         "import sys; from pathlib import Path; from nanobot.config import load; load(Path('/nonexistent'));"
-        "bad = {'aiohttp', 'jinja2', 'typer', 'rich', 'xllamacpp', 'slack_bolt', 'telegram'} & set(sys.modules);"
+        "bad = {'pydantic', 'aiohttp', 'jinja2', 'typer', 'rich', 'xllamacpp', 'slack_bolt', 'telegram'} & set(sys.modules);"
         "sys.exit(str(bad) if bad else 0)"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ import msgspec
 
 from nanobot.config import problems
 from nanobot.config.expand import Path as Key
-from nanobot.config.schema import decoded, listed
+from nanobot.config.texts import decoded, flag, listed
 from nanobot.manifest import Manifest, Setting
 
 _EXPECTED = {
@@ -121,22 +121,8 @@ def convert(value: Any, setting: Setting) -> Any:
         case "string":
             return value if isinstance(value, str) else None
         case "bool":
-            words = {
-                "true": True,
-                "1": True,
-                "yes": True,
-                "on": True,
-                "false": False,
-                "0": False,
-                "no": False,
-            }
-            return (
-                value
-                if isinstance(value, bool)
-                else words.get(str(value).lower())
-                if value != "off"
-                else False
-            )
+            value = flag(value)
+            return value if isinstance(value, bool) else None
         case "int" | "number":
             return _number(value, whole=setting.type == "int")
         case "strings":

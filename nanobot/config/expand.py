@@ -10,6 +10,7 @@ import msgspec
 Path = tuple[str, ...]  # of a key: ("channels", "slack", "bot_token")
 
 _REFERENCE = re.compile(r"(\$)?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+PREFIX = "NANOBOT_"
 DELIMITER = "__"
 
 
@@ -61,6 +62,18 @@ def nested(prefix: str, environ: Mapping[str, str] | None = None) -> dict[str, A
                 inner = place[parent] = {}  # a deeper key wins over its whole table given as one text
             place = inner
         place[last] = value
+    return tree
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two trees as one, key by key; where both have a value, the one above counts."""
+    tree = dict(below)
+    for name, value in above.items():
+        under = tree.get(name)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            tree[name] = merged(under, value)
+        else:
+            tree[name] = value
     return tree
 
 

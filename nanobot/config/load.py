@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from pydantic import ValidationError
 
 from nanobot import content
 from nanobot.config import channels, problems, providers
 from nanobot.config.channels import ChannelSettings
-from nanobot.config.expand import Missing, expand, nested, variable
+from nanobot.config.expand import PREFIX, Missing, expand, merged, nested, variable
 from nanobot.config.expand import Path as Key
+from nanobot.config.reader import Reader
 from nanobot.config.schema import (
-    PREFIX,
     Agent,
     Delegation,
     Delivery,
@@ -88,10 +87,11 @@ def load(workspace: Path, *, host: str | None = None, port: int | None = None) -
         below = "" if _present(tree, key) else variable(PREFIX, key, below=True)
         return f"environment variable {below}" if below else str(file)
 
-    try:
-        settings = Settings(**providers.complete(tree, nested(PREFIX)))
-    except ValidationError as error:
-        raise ConfigError("\n".join(problems.of_validation(error, Settings, where))) from error
+    overrides = nested(PREFIX)
+    reader = Reader(where)
+    settings: Settings = reader.read(Settings, merged(providers.complete(tree, overrides), overrides))
+    if reader.found:
+        raise ConfigError("\n".join(reader.found))
     found: list[str] = []
     http = settings.http
     if host is not None or port is not None:

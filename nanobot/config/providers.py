@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, get_args
 
+import msgspec
+
 from nanobot.config.expand import Path as Key
 from nanobot.config.schema import Agent, Kind, ModelSettings, Settings
 
@@ -79,7 +81,7 @@ def choose(settings: Settings, where: Callable[[Key], str], found: list[str]) ->
     if agent.model:
         return agent, ""
     model = default_model(settings)
-    return agent.model_copy(update={"model": model}), "" if model else HINT
+    return msgspec.structs.replace(agent, model=model), "" if model else HINT
 
 
 def _keyless(name: str, model: ModelSettings, key: str, place: str) -> list[str]:

@@ -1,137 +1,119 @@
-"""Every key of config.toml, with its type and default; durations are seconds unless the name says otherwise."""
+"""Every key of config.toml, with its type and default; durations are seconds unless the name says otherwise.
 
-import json
+`reader` checks what it puts into these tables; one made by hand is not checked.
+"""
+
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from msgspec import Meta, Struct, field
 
-from nanobot.config.expand import nested
-
-PREFIX = "NANOBOT_"
 Kind = Literal["openai", "anthropic", "local", "scripted"]
+Count = Annotated[int, Meta(gt=0)]
+Positive = Annotated[float, Meta(gt=0)]
 
 
-def listed(value: Any) -> Any:
-    """A list that came as text, from the environment: JSON, or words separated by commas."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return decoded(value)
-    return [word.strip() for word in value.split(",") if word.strip()]
-
-
-def decoded(value: Any) -> Any:
-    """A table that came as text: JSON."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
-Strings = Annotated[tuple[str, ...], BeforeValidator(listed)]
-Table = Annotated[dict[str, Any], BeforeValidator(decoded)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Agent(Section):
+class Agent(Struct, frozen=True):
     model: str = ""  # provider/model; empty: chosen by the keys that are there
-    fallbacks: Strings = ()
-    attempts: PositiveInt = 3  # runs of one turn that crashes interrupt, before the user is told
-    context_window: PositiveInt = 200_000  # tokens
-    max_output: PositiveInt = 32_000  # tokens
-    max_steps: PositiveInt = 200  # model calls in one turn
+    fallbacks: tuple[str, ...] = ()
+    attempts: Count = 3  # runs of one turn that crashes interrupt, before the user is told
+    context_window: Count = 200_000  # tokens
+    max_output: Count = 32_000  # tokens
+    max_steps: Count = 200  # model calls in one turn
     system_name: str = "nanobot"
     queue: Literal["steer", "followup"] = "steer"  # what becomes of a message sent while a turn runs
 
 
-class ModelSettings(Section):
+class ModelSettings(Struct, frozen=True):
     """A provider. `headers` go with every request; `extra` is merged into its body."""
 
     kind: Kind
-    api_key: str = Field("", repr=False)
+    api_key: str = ""
     base_url: str = ""
-    timeout: PositiveFloat = 300.0  # for the whole call
-    idle_timeout: PositiveFloat = 90.0  # between streamed chunks
+    timeout: Positive = 300.0  # for the whole call
+    idle_timeout: Positive = 90.0  # between streamed chunks
     path: str = ""  # of a GGUF, for kind = "local"
-    headers: Annotated[dict[str, str], BeforeValidator(decoded)] = Field(default_factory=dict, repr=False)
-    extra: Table = Field(default_factory=dict)
+    headers: dict[str, str] = {}
+    extra: dict[str, Any] = {}
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What may be shown: neither the key nor the headers, which often hold one."""
+        shown = (name for name in self.__struct_fields__ if name not in ("api_key", "headers"))
+        return [(name, getattr(self, name)) for name in shown]
+
+    def __repr__(self) -> str:
+        return f"ModelSettings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
 
-class Http(Section):
+class Http(Struct, frozen=True):
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8765  # 0 = a free one
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8765  # 0 = a free one
 
 
-class Goals(Section):
-    max_turns: PositiveInt = 50
-    max_tokens: PositiveInt = 2_000_000
-    max_minutes: PositiveInt = 480
-    max_idle_turns: PositiveInt = 2
+class Goals(Struct, frozen=True):
+    max_turns: Count = 50
+    max_tokens: Count = 2_000_000
+    max_minutes: Count = 480
+    max_idle_turns: Count = 2
 
 
-class Delegation(Section):
-    max_children: NonNegativeInt = 4  # per session; 0 forbids delegating
-    max_depth: NonNegativeInt = 2
-    timeout: PositiveFloat = 3600.0
-    allowed_dirs: Strings = ()
+class Delegation(Struct, frozen=True):
+    max_children: Annotated[int, Meta(ge=0)] = 4  # per session; 0 forbids delegating
+    max_depth: Annotated[int, Meta(ge=0)] = 2
+    timeout: Positive = 3600.0
+    allowed_dirs: tuple[str, ...] = ()
 
 
-class Codex(Section):
+class Codex(Struct, frozen=True):
     command: str = "codex"
     model: str = ""
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"
-    config: Table = Field(default_factory=dict)  # -c overrides
+    config: dict[str, Any] = {}  # -c overrides
+    env: dict[str, str] = {}  # variables it gets besides its own
 
 
-class Claude(Section):
+class Claude(Struct, frozen=True):
     command: str = "claude"
     model: str = ""
     permission_mode: str = "acceptEdits"
-    max_budget_usd: PositiveFloat | None = None
+    max_budget_usd: Positive | None = None
+    allowed_tools: tuple[str, ...] = ()  # such as "Bash(git *)"
+    env: dict[str, str] = {}
 
 
-class Executors(Section):
+class Executors(Struct, frozen=True):
     codex: Codex = Codex()
     claude: Claude = Claude()
 
 
-class Sessions(Section):
-    max_messages: Annotated[int, Field(ge=10)] = 2000
+class Sessions(Struct, frozen=True):
+    max_messages: Annotated[int, Meta(ge=10)] = 2000
 
 
-class Security(Section):
+class Security(Struct, frozen=True):
     level: Literal["low", "medium", "high", "maximum"] = "high"
     allow_unsandboxed: bool = False
     network: bool = False  # for sandboxed commands
-    allowed_hosts: Strings = ()  # that web_fetch may reach although they are not public
-    exec_timeout: PositiveInt = 120
-    max_file_mb: PositiveInt = 20
+    allowed_hosts: tuple[str, ...] = ()  # that web_fetch may reach although they are not public
+    exec_timeout: Count = 120
+    max_file_mb: Count = 20
 
 
-class Delivery(Section):
-    max_age_hours: PositiveFloat = 24.0
+class Delivery(Struct, frozen=True):
+    max_age_hours: Positive = 24.0
 
 
-class Logs(Section):
+class Logs(Struct, frozen=True):
     level: Literal["trace", "debug", "info", "warning", "error"] = "info"
-    as_json: bool = Field(default=False, alias="json")
+    as_json: bool = field(name="json", default=False)
 
 
-class Settings(BaseSettings):
-    """The file and the environment, merged and typed. Channel tables are checked by their manifests, later."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+class Settings(Struct, frozen=True):
+    """The whole file. Channel tables are checked by their manifests, later."""
 
     agent: Agent = Agent()
-    models: dict[str, ModelSettings] = Field(default_factory=dict)
+    models: dict[str, ModelSettings] = {}
     http: Http = Http()
-    channels: dict[str, Table] = Field(default_factory=dict)
+    channels: dict[str, dict[str, Any]] = {}
     goals: Goals = Goals()
     delegation: Delegation = Delegation()
     executors: Executors = Executors()
@@ -139,24 +121,3 @@ class Settings(BaseSettings):
     security: Security = Security()
     delivery: Delivery = Delivery()
     logs: Logs = Logs()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it decodes JSON in free-form tables: 007 became 7
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - nothing is read that was not named
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (Environment(settings_cls), init_settings)
-
-
-class Environment(PydanticBaseSettingsSource):
-    """`NANOBOT_AGENT__MODEL` as {"agent": {"model": …}}: texts, which the types read."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        return None, field_name, False  # fields are not asked one by one
-
-    def __call__(self) -> dict[str, Any]:
-        return nested(PREFIX)
