@@ -218,6 +218,7 @@ class TelegramServer:
 
     def _cut(self, request: web.Request) -> web.StreamResponse:
         """Break the connection without an answer."""
+        self.touch()
         if request.transport is not None:
             request.transport.abort()
         return web.Response(status=500)
