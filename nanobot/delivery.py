@@ -13,7 +13,7 @@ from loguru import logger
 from nanobot import mailbox, metrics
 from nanobot.channel import Channel, Receipt
 from nanobot.clock import Clock, deadline
-from nanobot.errors import DeadlineExceeded, RetryLater, Undeliverable, Unreachable
+from nanobot.errors import ChannelError, DeadlineExceeded, RetryLater, Undeliverable, Unreachable
 from nanobot.messages import Address
 from nanobot.store import Delivery, Outbox
 
@@ -141,7 +141,11 @@ class Deliverer:
         if wait > 0:
             await self._clock.sleep(wait)
         if row.status == "unknown":
-            settled = await self._settle(channel, row)
+            try:
+                settled = await self._settle(channel, row)
+            except (ChannelError, DeadlineExceeded, OSError) as error:  # it cannot be looked up now
+                seconds = error.seconds if isinstance(error, RetryLater) else None
+                return await self._again(lane, row, str(error), seconds=seconds, status="unknown")
             if settled is not None:
                 return settled
         repeatable = channel.capabilities.repeatable

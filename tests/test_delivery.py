@@ -218,3 +218,30 @@ async def test_a_row_made_by_another_process_is_found_by_the_sweep_and_sent_once
         await channel.until(lambda one: bool(one.delivered))
         assert texts(channel) == ["from the terminal"]
         sweep.cancel()
+
+
+class Unsearchable(FakeChannel):
+    """A platform that cannot be asked the first times."""
+
+    refusals = 2
+
+    async def find(self, message: Outbound) -> Receipt | None:
+        if self.refusals:
+            self.refusals -= 1
+            raise RetryLater(3)
+        return await super().find(message)
+
+
+async def test_a_look_up_that_fails_is_repeated_before_anything_is_sent_again() -> None:
+    clock = FakeClock(auto=True)
+    store, channel = MemoryStore(clock), Unsearchable(capabilities=Capabilities(reconcile=True))
+    channel.failures = [OSError("the answer was lost")]
+    channel.found["once.0"] = Receipt("there")
+    async with delivering(store, channel, clock) as deliverer:
+        await put(store, deliverer, "once")
+        async with asyncio.timeout(5):
+            while await store.outbox.undelivered():
+                await asyncio.sleep(0)
+
+    assert channel.delivered == []
+    assert clock.slept[-2:] == [3, 3]
