@@ -84,7 +84,11 @@ def following(when: When, after: datetime) -> datetime | None:
     import croniter  # noqa: PLC0415 - as above
 
     local = after.astimezone(zone_of(when.zone))
-    found: datetime = croniter.croniter(when.cron, local).get_next(datetime)
+    table = croniter.croniter(when.cron, local)
+    found: datetime = table.get_next(datetime)
+    hour = when.cron.split()[1:2]
+    if hour and "*" not in hour[0] and found.replace(tzinfo=None) <= local.replace(tzinfo=None):
+        found = table.get_next(datetime)  # the hour that comes twice when the clocks go back counts once
     return found.astimezone(UTC)
 
 

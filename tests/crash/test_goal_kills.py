@@ -14,6 +14,7 @@ import pytest
 
 from nanobot import SessionManager
 from tests.crash.client import Client
+from tests.crash.launch import MOMENTS
 from tests.crash.process import GatewayProcess
 from tests.emulators.model_server import Asked, Call, Reply, directed
 from tests.emulators.openai import OpenAIServer
@@ -21,15 +22,19 @@ from tests.emulators.openai import OpenAIServer
 MANY = int(os.environ.get("NANOBOT_KILLS", "20")) >= 100
 KILLS = 30 if MANY else 3
 TURNS = 20
+NEVER = {"before-accept", "after-accept"}  # moments that come with a message from outside
 PAUSE = 0.15 if MANY else 0.02  # seconds before the model answers, so that kills meet a goal at work
 
 
 class Worker(OpenAIServer):
-    """A model that adds one line to a file in each turn of a goal, and completes it in the last.
+    """A model that adds one line to a file in each of `turns` turns of a goal, and completes it in the last.
 
     What it does next follows from the conversation alone, so that a question that is asked again after a kill gets
     the same answer.
     """
+
+    turns = TURNS
+    pause = PAUSE
 
     def read(self, raw: bytes, headers: Mapping[str, str]) -> Asked:
         asked = super().read(raw, headers)
@@ -50,8 +55,8 @@ class Worker(OpenAIServer):
         number, results = (int(word) for word in asked.text.removeprefix("GOAL ").split("\n"))
         if results:
             last = asked.results[-1]
-            return Reply(f"Turn {number}: {last}. Then comes {number + 1}.", first_delay=PAUSE)
-        if number >= TURNS:
+            return Reply(f"Turn {number}: {last}. Then comes {number + 1}.", first_delay=self.pause)
+        if number >= self.turns:
             return Reply(
                 calls=(Call(f"call_{number}", "complete_goal", '{"recap": "All lines are there."}'),)
             )
@@ -60,11 +65,16 @@ class Worker(OpenAIServer):
 
 
 @pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[GatewayProcess]:
-    async with Worker() as model:
-        process = GatewayProcess(tmp_path / "workspace", model.url)
-        yield process
-        await process.kill()
+async def model() -> AsyncIterator[Worker]:
+    async with Worker() as server:
+        yield server
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, model: Worker) -> AsyncIterator[GatewayProcess]:
+    process = GatewayProcess(tmp_path / "workspace", model.url)
+    yield process
+    await process.kill()
 
 
 def state_of(workspace: Path) -> dict[str, Any]:
@@ -100,3 +110,29 @@ async def test_a_goal_survives_kills_at_random_and_does_nothing_twice(gateway: G
     assert len(lines) >= TURNS - 1 - unknown, f"seed {seed}"
     continued = [line["turn"] for line in told if line.get("injected") == "goal"]
     assert len(continued) == len(set(continued)) == TURNS, f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    "moment", sorted(MOMENTS) if MANY else ["after-claim", "after-commit", "before-commit"]
+)
+async def test_a_goal_survives_a_kill_between_two_steps(
+    gateway: GatewayProcess, model: Worker, moment: str
+) -> None:
+    model.turns, model.pause = 4, 0.1
+    await gateway.start()
+    async with Client(gateway.url) as client:
+        await client.send("c", "/goal Write three lines", "g")
+        await client.until(lambda one: one.total() == 1)
+        await gateway.kill()
+        await gateway.start(moment)
+        if moment not in NEVER:
+            await gateway.dead()
+        await gateway.kill()
+        await gateway.start()
+        await client.until(lambda one: one.total() == 2)
+    await gateway.terminate()
+    state = state_of(gateway.workspace)
+    assert (state["status"], state["spent"]["turns"]) == ("completed", 4)
+    lines = Counter((gateway.workspace / "lines.txt").read_text().splitlines())
+    assert max(lines.values()) == 1
+    assert len(lines) >= 2
