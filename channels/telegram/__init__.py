@@ -1,5 +1,6 @@
 """The Telegram channel, on python-telegram-bot."""
 
 from .adapter import TelegramChannel, create
+from .checks import check
 
-__all__ = ["TelegramChannel", "create"]
+__all__ = ["TelegramChannel", "check", "create"]

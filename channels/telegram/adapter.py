@@ -48,8 +48,8 @@ class TelegramChannel:
         """Ask Telegram who we are and begin to take updates. ChannelDown holds the remedy."""
         try:
             await self._api.open()
-        except InvalidToken as error:
-            raise ChannelDown(REVOKED) from error
+        except InvalidToken:
+            raise ChannelDown(REVOKED) from None  # the library's own text holds the token
         except (TelegramError, DeadlineExceeded) as error:
             raise ChannelDown(f"Telegram cannot be reached at {self._settings.api_url}: {error}") from error
         bot = self._api.bot

@@ -1,6 +1,5 @@
 """The Bot API by python-telegram-bot: one client for calls, one for long polling, and what its errors mean here."""
 
-import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -8,6 +7,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
+
+import aiohttp
 
 from nanobot.channel import DeadlineExceeded, RetryLater, Undeliverable, Unreachable, deadline
 
@@ -29,7 +30,8 @@ from telegram.error import (  # noqa: E402
     RetryAfter,
     TelegramError,
 )
-from telegram.request import HTTPXRequest  # noqa: E402
+
+from .request import AiohttpRequest  # noqa: E402
 
 if _without_command_line:
     del sys.modules["httpx._main"]
@@ -39,15 +41,14 @@ UPLOAD_SECONDS = 50.0  # of a file; below the time that the outbox allows one de
 CONNECTIONS = 64
 REVOKED_SECONDS = 300.0  # between attempts while the token is refused
 UPDATES = ("message", "callback_query", "my_chat_member")
-NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError"}
+# Failures before anything was sent: no address, no connection, no free one in the pool.
+NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError, aiohttp.ConnectionTimeoutError)
 
 
 class Api:
     """The connection to one bot."""
 
     def __init__(self, token: str, api_url: str) -> None:
-        # It logs each URL, and the URL holds the token.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
         base = api_url.rstrip("/")
         self._closed = False
         self._polls = polling_client()
@@ -55,13 +56,8 @@ class Api:
             token,
             base_url=f"{base}/bot",
             base_file_url=f"{base}/file/bot",
-            request=HTTPXRequest(
-                connection_pool_size=CONNECTIONS,
-                read_timeout=CALL_SECONDS,
-                write_timeout=CALL_SECONDS,
-                connect_timeout=10.0,
-                pool_timeout=CALL_SECONDS,
-                media_write_timeout=UPLOAD_SECONDS,
+            request=AiohttpRequest(
+                connections=CONNECTIONS, seconds=CALL_SECONDS, upload_seconds=UPLOAD_SECONDS
             ),
             get_updates_request=self._polls,
         )
@@ -91,7 +87,7 @@ class Api:
         query = f"timeout={seconds}&allowed_updates={allowed}" + (f"&offset={offset}" if offset else "")
         async with deadline(seconds + 10.0, "getUpdates"):
             found = await self._polls.post(
-                f"{self.bot.base_url}/getUpdates?{query}", read_timeout=seconds + 5.0, connect_timeout=5.0
+                f"{self.bot.base_url}/getUpdates?{query}", read_timeout=seconds + 5.0
             )
         return found if isinstance(found, list) else []
 
@@ -103,8 +99,8 @@ class Api:
             await old.shutdown()
 
 
-def polling_client() -> HTTPXRequest:
-    return HTTPXRequest(connection_pool_size=2)
+def polling_client() -> AiohttpRequest:
+    return AiohttpRequest(connections=2, seconds=CALL_SECONDS)
 
 
 def seconds_of(error: RetryAfter) -> float:
@@ -115,7 +111,7 @@ def seconds_of(error: RetryAfter) -> float:
 
 def not_sent(error: BaseException) -> bool:
     """Whether the request never reached Telegram, so that repeating it cannot double anything."""
-    return type(error.__cause__).__name__ in NOT_SENT
+    return isinstance(error.__cause__, NOT_SENT)
 
 
 def says(error: TelegramError, *texts: str) -> bool:

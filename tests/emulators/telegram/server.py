@@ -196,7 +196,11 @@ class TelegramServer:
                 self._set_webhook({})
                 return True
             case "getwebhookinfo":
-                return {"url": self.webhook.get("url", ""), "pending_update_count": len(self.world.updates)}
+                return {
+                    "url": self.webhook.get("url", ""),
+                    "has_custom_certificate": False,
+                    "pending_update_count": len(self.world.updates),
+                }
         found = self.methods.find(method)
         if found is None:
             raise ApiError(404, "Not Found: method not found")
