@@ -3,21 +3,18 @@
 import asyncio
 import os
 import random
-import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from nanobot import SessionManager
 from tests.crash.client import Client
 from tests.crash.launch import MOMENTS
 from tests.crash.process import GatewayProcess
-from tests.emulators.model_server import Asked, Call, Reply, directed
-from tests.emulators.openai import OpenAIServer
+from tests.goal_worker import Worker
 
 MANY = int(os.environ.get("NANOBOT_KILLS", "20")) >= 100
 KILLS = 30 if MANY else 3
@@ -26,47 +23,9 @@ NEVER = {"before-accept", "after-accept"}  # moments that come with a message fr
 PAUSE = 0.15 if MANY else 0.02  # seconds before the model answers, so that kills meet a goal at work
 
 
-class Worker(OpenAIServer):
-    """A model that adds one line to a file in each of `turns` turns of a goal, and completes it in the last.
-
-    What it does next follows from the conversation alone, so that a question that is asked again after a kill gets
-    the same answer.
-    """
-
-    turns = TURNS
-    pause = PAUSE
-
-    def read(self, raw: bytes, headers: Mapping[str, str]) -> Asked:
-        asked = super().read(raw, headers)
-        body = msgspec.json.decode(raw)
-        system = str(body["messages"][0]["content"])
-        if "VERDICT" in system:
-            return msgspec.structs.replace(asked, text="VERDICT: PASS", results=())
-        if "<goal>" not in raw.decode() or "goal" not in asked.text:
-            return asked
-        number = int(found[1]) if (found := re.search(r"\(turn (\d+)\)", asked.text)) else 1
-        return msgspec.structs.replace(asked, text=f"GOAL {number}\n{len(asked.results)}")
-
-    def _told(self, asked: Asked) -> Reply:
-        if asked.text == "VERDICT: PASS":
-            return Reply("VERDICT: PASS")
-        if not asked.text.startswith("GOAL "):
-            return directed(asked, 1)
-        number, results = (int(word) for word in asked.text.removeprefix("GOAL ").split("\n"))
-        if results:
-            last = asked.results[-1]
-            return Reply(f"Turn {number}: {last}. Then comes {number + 1}.", first_delay=self.pause)
-        if number >= self.turns:
-            return Reply(
-                calls=(Call(f"call_{number}", "complete_goal", '{"recap": "All lines are there."}'),)
-            )
-        command = msgspec.json.encode({"command": f"echo line {number} >> lines.txt"}).decode()
-        return Reply(calls=(Call(f"call_{number}", "exec", command),))
-
-
 @pytest.fixture
 async def model() -> AsyncIterator[Worker]:
-    async with Worker() as server:
+    async with Worker(TURNS, PAUSE) as server:
         yield server
 
 
