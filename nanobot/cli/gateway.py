@@ -1,9 +1,14 @@
 """`nanobot gateway`: run until told to stop."""
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import nanobot
+from nanobot.cli import serve
 from nanobot.cli.common import WorkspaceOption, workspace_of
 
 
@@ -23,6 +28,15 @@ def gateway(
 
     Example: nanobot gateway -w ~/bot --port 9000
     """
-    from nanobot import app  # noqa: PLC0415 - lazy: it imports the whole gateway
+    become(workspace_of(ctx, workspace), host or "", "" if port is None else str(port))
 
-    raise typer.Exit(app.run(workspace_of(ctx, workspace), host=host, port=port))
+
+def become(workspace: Path, host: str, port: str) -> None:
+    """Replace this process by the gateway's own, which knows nothing of the command line's libraries."""
+    sys.stdout.flush()
+    arguments = [str(workspace), host, port]
+    home = str(Path(nanobot.__file__).parents[1])
+    if home in sys.path[1:]:  # found without the current directory, as -P wants it
+        os.execv(sys.executable, [sys.executable, "-P", "-m", serve.__name__, *arguments])  # noqa: S606 - ourselves
+    sys.argv[1:] = arguments
+    raise typer.Exit(serve.main())

@@ -1,0 +1,31 @@
+"""The gateway's own process: `python -P -m nanobot.cli.serve WORKSPACE [HOST] [PORT]`, empty for what is not given.
+
+`nanobot gateway` becomes this once it has read its options. A gateway lives for months; the command line's libraries
+would stay in its memory all that time: 9 MB of 63.
+"""
+
+import sys
+from pathlib import Path
+
+from nanobot.errors import NanobotError, UsageError
+
+
+def main() -> int:
+    """Run a gateway; returns the exit code."""
+    from nanobot import app  # noqa: PLC0415 - inside, so that its errors on importing are told like others
+
+    workspace, host, port = [*sys.argv[1:], "", ""][:3]
+    try:
+        return app.run(Path(workspace), host=host or None, port=int(port) if port else None)
+    except UsageError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except NanobotError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
