@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from nanobot.errors import StoreError
 from nanobot.messages import Inbound, Outbound
 from nanobot.store import Delivery, Row
 
@@ -37,23 +38,37 @@ def scrub(value: Any) -> Any:
 
 
 def unpack(text: str) -> Inbound:
-    return _inbound(text)
+    """Raises StoreError for a message that the disk has damaged; SQLite's own check does not see inside a row."""
+    try:
+        return _inbound(text)
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
+        raise unreadable("an accepted message", error) from error
 
 
 def row(columns: tuple[Any, ...]) -> Row:
     """A Row from (seq, id, message, status, accepted_at, attempts, turn)."""
     seq, row_id, message, status, accepted_at, attempts, turn = columns
-    return Row(row_id, seq, _inbound(message), status, moment(accepted_at), attempts, turn)
+    return Row(row_id, seq, unpack(message), status, moment(accepted_at), attempts, turn)
 
 
 def delivery(columns: tuple[Any, ...]) -> Delivery:
     """A Delivery from (id, message, ref, status, attempts, created_at, next_at, error)."""
     outbox_id, text, ref, status, attempts, created_at, next_at, error = columns
-    message = _outbound(text)
+    try:
+        message = _outbound(text)
+    except (msgspec.DecodeError, TypeError, ValueError) as damage:
+        raise unreadable("a reply", damage) from damage
     if ref != message.ref:
         message = msgspec.structs.replace(message, ref=ref)
     return Delivery(outbox_id, message, status, attempts, moment(created_at), moment(next_at), error)
 
 
 def moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise unreadable("a time", error) from error
+
+
+def unreadable(what: str, error: Exception) -> StoreError:
+    return StoreError(f"database: {what} cannot be read: {error}; `nanobot doctor` checks the file")
