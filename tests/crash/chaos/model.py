@@ -40,7 +40,7 @@ class Weather(OpenAIServer):
             reply = msgspec.structs.replace(reply, text=f"{reply.text} ({mark[0]})")
         for fault in self.faults:
             if fault == "model hangs":
-                return Reply(hang=True)
+                return Reply(hang=True, cut=True)  # a server that stops meanwhile gives no answer
             if fault == "model cuts streams":
                 return msgspec.structs.replace(reply, cut=True)
             if fault in BY_NAME:
