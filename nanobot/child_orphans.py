@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import signal
 from datetime import datetime, timedelta
 
 from loguru import logger
@@ -19,9 +20,17 @@ async def kill_orphans(child: Child) -> None:
     if record is None or record.boot != tree.boot_id():
         return
     root = tree.Identity(record.pid, record.started)
-    if tree.alive(root) or await asyncio.to_thread(tree.marked, record.marker):
+    left = await asyncio.to_thread(tree.marked, record.marker)
+    if left or tree.alive(root):
         logger.warning("ending what sub-session {} left running", child.short)
         await tree.kill_tree(root, record.marker)
+
+
+async def kill_abandoned() -> None:
+    """End the commands of a gateway that was killed: nobody will read what they print."""
+    for identity in await asyncio.to_thread(tree.abandoned):
+        logger.warning("ending process {}, which a gateway that is gone left running", identity.pid)
+        tree.send(identity, signal.SIGKILL)
 
 
 async def sweep(records: ChildRecords, now: datetime) -> None:

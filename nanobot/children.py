@@ -19,7 +19,7 @@ from nanobot import child as rules
 from nanobot.channel import TurnState
 from nanobot.child import CHANNEL, Caller, Child, Settings
 from nanobot.child_desk import ExecutorDesk
-from nanobot.child_orphans import kill_orphans, sweep
+from nanobot.child_orphans import kill_abandoned, kill_orphans, sweep
 from nanobot.child_records import ChildRecords, Histories
 from nanobot.clock import Clock
 from nanobot.errors import NanobotError, ToolError
@@ -93,6 +93,7 @@ class Children:
 
     async def load(self) -> None:
         """Read the records and clear up what an earlier life left: orphaned processes, turns that nobody will end."""
+        await kill_abandoned()
         await self.records.load()
         for child in self.records.all():
             if child.ended:
@@ -140,15 +141,8 @@ class Children:
 
     async def _new(
         self,
-        child_id: str,
-        caller: Caller,
-        task: str,
-        executor: str,
-        model: str,
-        working_dir: str | None,
-        *,
-        wait: bool,
-    ) -> Child:
+        child_id: str, caller: Caller, task: str, executor: str, model: str, working_dir: str | None, *, wait: bool
+    ) -> Child:  # fmt: skip
         executor = ALIASES.get(executor.lower(), executor.lower())
         if executor != OWN and executor not in self.executors:
             raise ToolError(

@@ -178,6 +178,6 @@ async def test_the_environment_holds_none_of_ours(tmp_path: Path, monkeypatch: p
     assert "secret" not in done.output
     assert names <= {
         "PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TERM", "NO_COLOR", "PAGER", "TZ", "PWD",
-        "GIT_TERMINAL_PROMPT", "NANOBOT_RUN", "OLDPWD", "SHLVL", "_",
+        "GIT_TERMINAL_PROMPT", "NANOBOT_OWNER", "NANOBOT_RUN", "OLDPWD", "SHLVL", "_",
     }  # fmt: skip
     assert "TZ=Europe/Vienna" in done.output

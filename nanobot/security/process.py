@@ -105,7 +105,7 @@ async def run(
         process = await asyncio.create_subprocess_exec(
             *bounded,
             cwd=cwd,
-            env={**environment, tree.MARKER: marker},
+            env={**environment, tree.MARKER: marker, tree.OWNER: tree.owner()},
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
             stdout=writable,
             stderr=writable,

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 MARKER = "NANOBOT_RUN"
+OWNER = "NANOBOT_OWNER"  # the gateway a process may not outlive, as "<pid>.<start time>"
 _ROUNDS = 100  # of 10 ms: how long killed processes may take to disappear
 _PROC = Path("/proc")
 
@@ -68,6 +69,23 @@ def marked(marker: str) -> list[Seen]:
     sought = f"{MARKER}={marker}".encode()
     found = [seen for seen in _table() if _marked(seen.identity.pid, sought)]
     return sorted(found, key=_age)
+
+
+def owner() -> str:
+    """This process, as the value of NANOBOT_OWNER."""
+    ours = identify(os.getpid())
+    return f"{os.getpid()}.{ours.started if ours else 0}"
+
+
+def abandoned() -> list[Identity]:
+    """Processes whose gateway is gone, oldest first: it was killed before it could end them."""
+    found = []
+    for seen in _table():
+        value = _variable(seen.identity.pid, OWNER)
+        pid, _, started = value.partition(".")
+        if pid.isdecimal() and started.isdecimal() and not alive(Identity(int(pid), int(started))):
+            found.append(seen)
+    return [seen.identity for seen in sorted(found, key=_age)]
 
 
 def boot_id() -> str:
@@ -131,6 +149,17 @@ def _look(pid: int) -> Seen | None:
     # the name may hold spaces and parentheses, so fields are counted from its last closing one
     fields = line[line.rindex(b")") + 2 :].split()
     return Seen(Identity(pid, int(fields[19])), int(fields[1]), int(fields[3]), fields[0].decode())
+
+
+def _variable(pid: int, name: str) -> str:
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    start = f"{name}=".encode()
+    return next(
+        (one[len(start) :].decode("ascii", "replace") for one in environment if one.startswith(start)), ""
+    )
 
 
 def _marked(pid: int, sought: bytes) -> bool:

@@ -1,0 +1,129 @@
+"""A gateway killed with sub-sessions at work: each is resumed, taken over or reported, and reported once."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nanobot import SessionManager
+from nanobot.security import tree
+from tests.crash.client import Client
+from tests.crash.process import GatewayProcess
+from tests.emulators.openai import OpenAIServer
+from tests.executors.support import program
+
+KINDS = ("agent", "codex", "claude", "shell")
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[GatewayProcess]:
+    async with OpenAIServer() as model:
+        lines = [
+            f'[executors.{name}]\ncommand = "{program(tmp_path / "bin", name)}"'
+            for name in ("codex", "claude")
+        ]
+        process = GatewayProcess(tmp_path / "workspace", model.url, extra="\n".join(lines))
+        yield process
+        await process.kill()
+
+
+def reports(workspace: Path) -> list[str]:
+    messages = SessionManager(workspace).get_or_create("websocket:c").messages
+    return [line["content"] for line in messages if line.get("injected") == "child_result"]
+
+
+async def until_reports(workspace: Path, count: int) -> list[str]:
+    async with asyncio.timeout(40):
+        while len(found := reports(workspace)) < count:
+            await asyncio.sleep(0.1)  # another process writes it
+    return found
+
+
+def sleepers(mark: str) -> list[int]:
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                if mark.encode() in (place / "cmdline").read_bytes():
+                    found.append(int(place.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "SIGTERM"])
+async def test_four_children_survive_the_end_of_their_gateway_and_answer_once(
+    gateway: GatewayProcess, how: signal.Signals
+) -> None:
+    tasks = {
+        "agent": ("agent", "DELAY 2\nfrom agent"),
+        "codex": ("codex", "SLEEP 3\nfrom codex"),
+        "claude": ("claude", "SLEEP 3\nfrom claude"),
+        "shell": ("agent", 'TOOL exec {"command": "sleep 7531"}'),
+    }
+    await gateway.start()
+    async with Client(gateway.url) as client:
+        for number, (executor, task) in enumerate(tasks.values(), 1):
+            call = {"task": task, "executor": executor, "mode": "async"}
+            await client.send("c", f"TOOL delegate {json.dumps(call)}", f"m{number}")
+            await client.until(lambda one, number=number: one.total() >= number)  # else it would steer
+        async with asyncio.timeout(20):
+            while not sleepers("7531"):
+                await asyncio.sleep(0.05)  # another process starts it
+        await (gateway.kill() if how is signal.SIGKILL else gateway.terminate())
+        await gateway.start()
+        found = await until_reports(gateway.workspace, 4)
+    text = "\n".join(found)
+    assert text.count("from agent") >= 1
+    assert "codex: SLEEP 3\nfrom codex" in text
+    assert "claude: SLEEP 3\nfrom claude" in text
+    assert "interrupted: outcome unknown" in text
+    assert sleepers("7531") == []
+    await gateway.terminate()
+    assert len(reports(gateway.workspace)) == 4
+    assert tree.abandoned() == []
+
+
+async def test_a_child_whose_gateway_and_process_both_died_is_reported_as_failed(
+    gateway: GatewayProcess,
+) -> None:
+    await gateway.start()
+    async with Client(gateway.url) as client:
+        call = {"task": "SLEEP 7532", "executor": "codex", "mode": "async"}
+        await client.send("c", f"TOOL delegate {json.dumps(call)}", "m1")
+        await client.until(lambda one: one.total() == 1)
+        children = gateway.workspace / ".nanobot" / "children"
+        async with asyncio.timeout(20):
+            while not any(one.read_text() for one in children.glob("*/turn_1.jsonl")):
+                await asyncio.sleep(0.05)  # another process writes it
+        [record] = children.iterdir()
+        await gateway.kill()
+        for seen in tree.marked(f"child:{record.name}:1"):
+            tree.send(seen.identity, signal.SIGKILL)
+        await gateway.start()
+        [told] = await until_reports(gateway.workspace, 1)
+    assert "codex (failed)" in told
+
+
+async def test_a_sync_delegation_goes_on_after_a_kill_and_its_result_comes_once(
+    gateway: GatewayProcess,
+) -> None:
+    await gateway.start()
+    async with Client(gateway.url) as client:
+        call = {"task": "SLEEP 2\nfrom codex", "executor": "codex"}
+        await client.send("c", f"TOOL delegate {json.dumps(call)}", "m1")
+        children = gateway.workspace / ".nanobot" / "children"
+        async with asyncio.timeout(20):
+            while not list(children.glob("*/turn_1.jsonl")):
+                await asyncio.sleep(0.05)  # another process starts it
+        await gateway.kill()
+        await gateway.start()
+        await client.until(lambda one: one.total() == 1)
+        [answer] = client.texts("c")
+    assert "codex: SLEEP 2\\nfrom codex" in answer
+    assert len(list(children.iterdir())) == 1
+    await gateway.terminate()
+    assert reports(gateway.workspace) == []
