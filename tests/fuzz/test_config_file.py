@@ -67,4 +67,4 @@ def test_any_damage_is_a_configuration_or_a_refusal(tmp_path: Path) -> None:
             told = repr(config)
         assert SECRET not in told, f"mutation {number}: a secret is told: {told}"
     assert read
-    assert refused > CASES // 3
+    assert refused > 50
