@@ -50,7 +50,7 @@ class SessionConversation:
         self._on_steered = on_steered
         self._closing = closing  # whether the turn should end: then no more tools are offered
         self._on_failed = on_failed
-        self._notes = notes  # blocks for the runtime context
+        self._notes = notes  # of a goal that is open, for the runtime context
         # Both once a turn: the prefix that the provider has cached stays the same while the turn runs.
         self._system = bench.prompts.system(small=model.small)
         self._runtime = self._runtime_context(claim.rows[0].inbound)
@@ -62,7 +62,8 @@ class SessionConversation:
     def request(self, extra: Sequence[Line], *, tools: bool, shrink: bool) -> ModelRequest:
         bench, transcript = self._bench, self._transcript
         offered = tools and not self._model.small and not self._closing()
-        specs = bench.toolbox.specs if offered else ()
+        toolbox = bench.toolbox if self._notes else bench.everyday
+        specs = toolbox.specs if offered else ()
         lines = [
             line
             for line in context.spoken(transcript.messages, transcript.last_consolidated, transcript.metadata)

@@ -20,11 +20,10 @@ from nanobot.goal_turns import Limits, TurnFacts, after_turn, fumbled, last_turn
 from nanobot.messages import Inbound, Line
 from nanobot.prompts import Prompts
 from nanobot.store import Claim, Transcript, Transcripts
+from nanobot.tools.goal import NAMES
 
 KIND: Literal["goal"] = "goal"
 COMPLETE = "complete_goal"
-# Tools that are about the goal and do not bring it forward.
-OWN_TOOLS = frozenset({"long_task", COMPLETE, "ask_user", "report_progress"})
 # Seconds before a turn follows one that failed: a provider that is down for an hour does not end a night's work.
 RETRY_SECONDS = (15.0, 60.0, 300.0, 900.0, 1_800.0)
 
@@ -272,6 +271,8 @@ class Goals:
             wait = self._retry_seconds[min(present.failures, len(self._retry_seconds)) - 1]
             await self._later.postpone(follow_up, self.clock.now() + timedelta(seconds=wait))
             follow_up = None
+        if not (present.open or own or present.by == claim.turn or claim.session != key):
+            return NOTHING  # it ended before this turn and is not news
         meta = {}
         if present.id == claim.turn and self.silent(lead.channel):
             meta = goal_texts.progress_notes(present)
@@ -324,7 +325,7 @@ def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
             break
         for call in line.get("tool_calls") or ():
             function = call["function"]
-            if function["name"] not in OWN_TOOLS:
+            if function["name"] not in NAMES:  # those do not bring a goal forward
                 calls.append(f"{function['name']} {function['arguments']}")
     usage = msgspec.convert(final.get("usage") or {}, Usage)
     return TurnFacts(

@@ -19,6 +19,7 @@ from nanobot.messages import Outbound
 from nanobot.store import Outbox
 
 EDIT_SECONDS = 5.0  # between edits; platforms allow about one a second, in groups fewer
+LEAST_SECONDS = 1.0  # between edits where the goal's status changed
 SEND_SECONDS = 30.0
 LONGEST_WAIT = 300.0
 PART = 0  # the reply to /goal is part 0 of its turn, and the goal has that turn's id
@@ -42,6 +43,8 @@ class ProgressBoard:
         self._clock = clock
         self._interval = interval
         self._newest: dict[str, Goal] = {}
+        self._status: dict[str, str] = {}
+        self._hurry: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def wanted(self, channel: str) -> bool:
@@ -53,7 +56,11 @@ class ProgressBoard:
             return
         self._newest[goal.id] = goal
         if goal.id not in self._tasks:
+            self._hurry[goal.id] = asyncio.Event()
             self._tasks[goal.id] = asyncio.create_task(self._work(goal.id))
+        elif goal.status != self._status[goal.id]:
+            self._hurry[goal.id].set()
+        self._status[goal.id] = goal.status
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
@@ -72,11 +79,25 @@ class ProgressBoard:
                 except RetryLater as error:
                     wait = min(max(error.seconds, wait), LONGEST_WAIT)
                     self._newest.setdefault(id, goal)
+                    self._hurry[id].clear()
                 except Exception as error:  # noqa: BLE001 - a worker's edge: a lost edit costs nothing; it is logged
                     logger.debug("the progress of goal {} was not shown: {}", id, error)
-                await self._clock.sleep(wait)
+                await self._wait(self._hurry[id], wait)
         finally:
-            del self._tasks[id]
+            del self._tasks[id], self._hurry[id], self._status[id]
+
+    async def _wait(self, hurry: asyncio.Event, seconds: float) -> None:
+        """Let some time pass, less where the status changes meanwhile."""
+        least = min(seconds, LEAST_SECONDS)
+        await self._clock.sleep(least)
+        changed = asyncio.ensure_future(hurry.wait())
+        rest = asyncio.ensure_future(self._clock.sleep(seconds - least))
+        try:
+            await asyncio.wait({changed, rest}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+            rest.cancel()
+            hurry.clear()
 
     async def _edit(self, goal: Goal, shown: str) -> str:
         ref = await self._ref(goal)

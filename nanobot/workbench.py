@@ -9,6 +9,7 @@ from nanobot.model import Model
 from nanobot.prompts import Prompts
 from nanobot.skills import Skills
 from nanobot.store import Inbox, Transcripts
+from nanobot.tools.goal import NAMES
 from nanobot.tools.toolbox import Toolbox
 
 
@@ -36,6 +37,8 @@ class Workbench:
         self.prompts = prompts
         self.skills = skills
         self.toolbox = toolbox
+        # What is offered while no goal is open: a tool that is always there gets used for what it is not for.
+        self.everyday = toolbox.only(name for name in toolbox.names if name not in NAMES)
         self.model = model  # by name; None is the configured default. Raises ConfigError
         self.max_steps = max_steps
         self.output_limit = output_limit

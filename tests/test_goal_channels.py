@@ -10,7 +10,6 @@ import pytest
 from websockets.asyncio.client import connect
 
 from channels.telegram import TelegramChannel
-from nanobot import progress
 from nanobot.app import App, running
 from nanobot.config import load
 from tests.channels.websocket_client import Client
@@ -60,7 +59,6 @@ async def goal(client: Client, status: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def telegram(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TelegramServer]:
-    monkeypatch.setattr(progress, "EDIT_SECONDS", 0.05)
     wanting = msgspec.structs.replace(TelegramChannel.capabilities, progress=True)
     monkeypatch.setattr(TelegramChannel, "capabilities", wanting)
     async with TelegramServer() as server:

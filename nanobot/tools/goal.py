@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 
+NAMES = frozenset({"long_task", "complete_goal", "ask_user", "report_progress"})
 VERIFY_SECONDS = 1_800.0  # the checks and the verifier together
 
 
