@@ -20,6 +20,7 @@ from nanobot.chat_commands import ChatCommands
 from nanobot.child import CHANNEL
 from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
+from nanobot.child_requests import follow
 from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
@@ -231,6 +232,8 @@ async def running(config: Config) -> AsyncIterator[App]:
         warming = asyncio.create_task(warm(registry, bench, config.agent.model))
         stack.push_async_callback(finished, warming)
         stack.push_async_callback(finished, asyncio.create_task(scheduler.run()))
+        asked = follow(store.keys("children-end"), children, clock)
+        stack.push_async_callback(finished, asyncio.create_task(asked))
         app = App(config, gateway, server)
         lock.set_address(app.url)
         started.set()

@@ -15,6 +15,7 @@ from nanobot.approval import Approval
 from nanobot.channel import Accepted
 from nanobot.chat_commands import ChatCommands
 from nanobot.child import Settings
+from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
 from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
@@ -167,6 +168,7 @@ class InMemory:
             world.clock,
         )
         self.commands.add([*chat.entries(), *GoalCommands(self.goals, self.actors, self.scheduler).entries()])
+        self.commands.add(ChildCommands(self.children).entries())
         library = SessionLibrary(self.transcripts, self.actors)
         self.house = House(
             self.store,

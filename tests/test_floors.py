@@ -61,6 +61,7 @@ FLOORS: dict[int, set[str]] = {
         "child_mailbox",
         "child_orphans",
         "child_records",
+        "child_requests",
         "child_trajectory",
         "children",
         "commands",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nanobot import __version__
-from nanobot.cli import audit, channels, chat, doctor, gateway, goals, init, outbox, pairing, sessions
+from nanobot.cli import audit, channels, chat, children, doctor, gateway, goals, init, outbox, pairing, sessions
 from nanobot.cli.common import WorkspaceOption, make_app
 from nanobot.errors import NanobotError, UsageError
 
@@ -56,6 +56,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(outbox.app, name="outbox")
 app.add_typer(pairing.app, name="pairing")
 app.add_typer(goals.app, name="goal")
+app.add_typer(children.app, name="children")
 app.command("doctor")(doctor.doctor)
 app.add_typer(audit.app, name="audit")
 app.command("channels")(channels.channels)
