@@ -2,6 +2,7 @@
 
 import os
 import random
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,22 @@ def test_any_damage_is_a_configuration_or_a_refusal(tmp_path: Path) -> None:
         else:
             read += 1
             told = repr(config)
+        if misplaced(data):
+            continue  # damage has put the secret where no secret belongs
         assert SECRET not in told, f"mutation {number}: a secret is told: {told}"
     assert read
     assert refused > 50
+
+
+def misplaced(data: bytes) -> bool:
+    """Whether the secret is the value of a key that holds none."""
+    try:
+        tree = tomllib.loads(data.decode())
+    except ValueError:
+        return False
+    for table in ("models", "channels"):
+        for one in tree.get(table, {}).values() if isinstance(tree.get(table), dict) else ():
+            if isinstance(one, dict):
+                for name in ("api_key", "token", "users"):
+                    one.pop(name, None)
+    return SECRET in repr(tree)
