@@ -27,7 +27,7 @@ class TelegramChannel:
     """Implements `nanobot.channel.Channel`."""
 
     name = "telegram"
-    capabilities = Capabilities(live=True, max_text=MAX_UNITS)
+    capabilities = Capabilities(live=True, progress=True, max_text=MAX_UNITS)
 
     def __init__(self, port: Port) -> None:
         self.name = port.name

@@ -34,7 +34,11 @@ class Buttons:
         return InlineKeyboardMarkup(rows) if rows else None
 
     async def read(self, press: Press, *, session: str = "") -> Inbound | None:
-        """The message that a press stands for. All presses under one message are the same one: the first counts."""
+        """The message that a press stands for.
+
+        A question is answered once: all presses under it are the same message, of which the first counts. Commands
+        are controls, which may be used again.
+        """
         message, sender = press.message, press.sender
         if message is None or message.chat is None or sender is None or not press.data:
             return None
@@ -46,7 +50,7 @@ class Buttons:
         private = message.chat.type == "private"
         return Inbound(
             channel=self._port.name,
-            message_id=f"{message.chat.id}:{message.message_id}:pressed",
+            message_id=f"{message.chat.id}:{message.message_id}:{press.id if controls(value) else 'pressed'}",
             chat_id=str(message.chat.id),
             thread=thread_of(message),
             text=value,
@@ -63,6 +67,11 @@ class Buttons:
         digest = hashlib.sha256(value.encode()).hexdigest()[:32]
         await self._port.keys.set(STORED + digest, value)
         return f"#{digest}"
+
+
+def controls(value: str) -> bool:
+    """Whether a button is a command, which stays where it is when it is pressed."""
+    return value.startswith("/")
 
 
 def choices(buttons: Any) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from nanobot.channel import Accepted, ChannelError, DeadlineExceeded, Inbound, P
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from .api import Api, translated
-from .buttons import Buttons
+from .buttons import Buttons, controls
 from .chats import Chats
 from .files import Incoming
 from .wire import Me, Membership, Message, Press, Update, files_of, read_update, to_inbound
@@ -204,7 +204,10 @@ class Intake:
             press, session=self._chats.session(str(chat.id), "") if chat else ""
         )
         accepted = await self._port.accept(inbound) if inbound is not None else None
-        task = asyncio.create_task(self._answer(press, chosen=accepted is not None))
+        if accepted is not None and inbound is not None and press.message is not None:
+            self._accepted(accepted, inbound.chat_id, press.message.message_id)
+        answered = accepted is not None and inbound is not None and not controls(inbound.text)
+        task = asyncio.create_task(self._answer(press, chosen=answered))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 

@@ -48,7 +48,8 @@ class Polling:
         self._under_way: dict[
             int, asyncio.Task[None]
         ] = {}  # by update id; done ones wait for those before them
-        self._failures = 0
+        self._failures = 0  # polls in a row that failed
+        self._refusals = 0  # rounds in a row in which something could not be kept
         self._told = False
         self._last = port.clock.monotonic()  # of a round trip
         self._built = self._last
@@ -65,8 +66,11 @@ class Polling:
                 self._begin(raw)
             if self._under_way:
                 await asyncio.wait(self._under_way.values(), timeout=HELD_SECONDS)
-                if not self._settle():
-                    await self._port.clock.sleep(HELD_SECONDS)
+                if self._settle():
+                    self._refusals = 0
+                else:  # a full disk, say: asked again, ever more slowly
+                    self._refusals += 1
+                    await self._port.clock.sleep(min(5.0, HELD_SECONDS * 2 ** min(self._refusals - 1, 6)))
 
     async def close(self) -> None:
         """Let what is under way come to its end, for a moment."""

@@ -129,7 +129,9 @@ class Streams:
             return
         draft = is_private(address.chat_id) and self._drafts
         # The message that an earlier life posted is known to the outbox alone: it is edited by the reply.
-        silent = not self._settings.stream or (event.resumed and not draft)
+        # A turn that nobody here asked for is a goal's: what it says is for its progress message.
+        asked = any(one in self._origins for one in event.answers)
+        silent = not self._settings.stream or not (asked or (event.resumed and draft))
         found = Preview(Picture(address, event.turn, now), draft=draft, silent=silent)
         found.task = asyncio.create_task(self._run(found))
         self._previews[event.turn] = found

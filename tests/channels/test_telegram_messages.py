@@ -250,6 +250,20 @@ async def test_a_button_says_its_value_once_and_its_keyboard_goes(tmp_path: Path
         assert len(gateway.port.accepted) == 2
 
 
+async def test_a_button_that_is_a_command_stays_and_works_again(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        message = await gateway.asked()
+        buttons = [{"label": "Pause", "value": "/goal pause"}]
+        await gateway.channel.deliver(gateway.reply(message, "Working", meta={"buttons": buttons}))
+        [posted] = gateway.server.posts(ANN)
+        for _ in range(2):
+            gateway.server.press(ANN, posted.id, "/goal pause")
+            assert (await gateway.arrival()).text == "/goal pause"
+        await gateway.server.until(lambda: len(gateway.server.world.answered) == 2)
+
+        assert posted.keyboard is not None
+
+
 async def test_a_group_that_became_a_supergroup_keeps_its_session(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         old = await gateway.asked(GROUP, "@helper_bot hi")

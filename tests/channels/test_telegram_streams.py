@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from nanobot.events import TurnEnded, TurnStarted, Usage
+from nanobot.events import TextDelta, TurnEnded, TurnStarted, Usage
 from nanobot.messages import Inbound
 from tests.channels.telegram_house import ANN, GROUP, House, house
 from tests.emulators.telegram import drop_after, flood, hang, refuse
@@ -178,6 +178,17 @@ async def test_a_turn_that_goes_on_after_a_restart_posts_no_second_preview(tmp_p
         await gateway.server.until(lambda: gateway.server.chat(GROUP).actions)
 
         assert gateway.server.texts(GROUP) == []
+
+
+async def test_a_turn_nobody_asked_for_shows_typing_only(tmp_path: Path) -> None:
+    async with house(tmp_path, **FAST) as gateway:
+        message = await gateway.asked()
+        gateway.channel.show(TurnStarted(message.key, "t-goal", message.address, ("t-goal",), 1.0))
+        gateway.channel.show(TextDelta(message.key, "t-goal", message.address, "to itself", "s"))
+        await gateway.server.until(lambda: gateway.server.chat(ANN).actions)
+        await asyncio.sleep(0.4)  # twice the time after which it would be shown
+
+        assert gateway.server.chat(ANN).drafts == []
 
 
 async def test_two_topics_of_one_forum_stream_side_by_side(tmp_path: Path) -> None:
