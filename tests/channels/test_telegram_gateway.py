@@ -176,6 +176,22 @@ async def test_a_reply_lost_after_the_send_is_decided_by_unknown_send(
         assert telegram.texts(ANN) == ["echo: first"] * count + ["echo: second"]
 
 
+@pytest.mark.parametrize(
+    ("method", "interval"),
+    [("sendMessage", "30"), ("editMessageText", "0.1"), ("editMessageText", "30")],
+    ids=["first post", "edits", "final"],
+)
+async def test_a_flood_wait_anywhere_leaves_one_whole_answer(
+    life: Life, telegram: TelegramServer, method: str, interval: str
+) -> None:
+    async with life(patience="0.1", edit_interval=interval):
+        telegram.fail(method, flood(1))
+        telegram.say(GROUP, "@helper_bot hi\nSLOW 20\none two three four five six seven eight nine ten")
+        await telegram.until(lambda: any(text.endswith("ten") for text in telegram.texts(GROUP)), 20)
+
+        assert len(telegram.texts(GROUP)) == 1
+
+
 async def test_a_groups_final_whose_reply_was_lost_is_edited_again(
     life: Life, telegram: TelegramServer
 ) -> None:

@@ -138,6 +138,15 @@ def test_all_prefixes_of_a_document_are_accepted(seed: int) -> None:
             shown(part)
 
 
+@pytest.mark.slow
+def test_every_single_prefix_of_two_hundred_documents_is_accepted() -> None:
+    for seed in range(200):
+        document = random_document(random.Random(seed))
+        for end in range(1, len(document)):
+            for part in formatted(document[:end]):
+                shown(part)
+
+
 def long_answer(size: int) -> str:
     """An answer with nested lists, tables and fences; every block has a numbered word."""
     blocks: list[str] = []
