@@ -17,6 +17,7 @@ from .media import INLINE, MAX_POST
 from .office import Office
 from .request import Handler, Refusal, body, decoded, reply
 from .settings import OWNER
+from .tasks import TaskRest
 
 MAX_TITLE = 200
 MAX_QUERY = 500
@@ -42,6 +43,7 @@ class Rest:
     def routes(self) -> list[Route]:
         handlers: tuple[tuple[str, str, Handler], ...] = (
             *Office(self._desk).handlers(),
+            *TaskRest(self._desk, self._visible).handlers(),
             ("GET", "/api/sessions", self.sessions),
             ("GET", "/api/sessions/{key:path}/messages", self.messages),
             ("GET", "/api/sessions/{key:path}/about", self.about),

@@ -71,7 +71,8 @@ async def test_a_deleted_session_comes_back_with_undo_and_is_gone_without(
     await page.get_by_role("button", name="Undo").click()
     await expect(rows).to_have_count(2)
     await page.clock.install()
-    await page.get_by_role("button", name="Delete Drop me").click()
+    await page.get_by_role("button", name="More about Drop me").click()
+    await page.get_by_role("menuitem", name="Delete").click()
     await page.clock.run_for(9_000)
 
     await expect(rows).to_have_text(["Keep me"])

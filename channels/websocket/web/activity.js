@@ -1,5 +1,6 @@
 /** What a turn does: one line that names the current step, and the list of steps behind it. */
 import { html, useSignal } from "./h.js";
+import { changeOf } from "./diff.js";
 import { icon } from "./icons.js";
 import { cleanBidi } from "./links.js";
 import { duration } from "./times.js";
@@ -56,16 +57,22 @@ function StepRow({ step }) {
   if (step.kind !== "tool") {
     return html`<li class=${`step ${step.kind}`}>${cleanBidi(step.kind === "notice" ? step.label : step.text)}</li>`;
   }
+  const change = changeOf(step);
   const line = step.text.split("\n", 1)[0].slice(0, 200);
   const more = step.text.length > line.length || Boolean(step.detail);
   const time = step.seconds === null ? "" : ` · ${duration(step.seconds)}`;
-  const call = html`<code>${step.name}</code><span class="argument">${step.label}</span><span class="status">${WORDS[step.status]}${time}</span>`;
+  const call = html`<code>${step.name}</code><span class="argument">${step.label}</span>${
+    change && html`<span class="counts"><span class="plus">+${change.added}</span> <span class="minus">−${change.removed}</span></span>`
+  }<span class="status">${WORDS[step.status]}${time}</span>`;
+  const child = /\bsub:[\w-]{4,64}/.exec(`${step.detail}\n${step.text}`)?.[0];
   const all = `${step.detail}${step.detail && step.text ? "\n\n" : ""}${step.text}`;
   return html`<li class=${`step tool ${step.status}`}>
     ${more
       ? html`<button type="button" class="call" aria-expanded=${open.value} onClick=${() => (open.value = !open.value)}>${call}</button>`
       : html`<div class="call">${call}</div>`}
     ${line && !open.value && html`<div class="result">${cleanBidi(line)}</div>`}
-    ${open.value && html`<pre tabindex="0" role="region" aria-label=${`${step.name}: arguments and result`}>${cleanBidi(all.slice(0, SHOWN))}</pre>`}
+    ${child && html`<a class="plain" href=${`#${encodeURIComponent(child)}`}>Open the sub-session</a>`}
+    ${open.value && change && html`<pre class="diff" tabindex="0" role="region" aria-label=${`${step.name}: what changed`}>${change.lines.map(([mark, text]) => html`<span class=${mark === "+" ? "plus" : mark === "-" ? "minus" : ""}>${mark} ${cleanBidi(text)}${"\n"}</span>`)}</pre>`}
+    ${open.value && !change && html`<pre tabindex="0" role="region" aria-label=${`${step.name}: arguments and result`}>${cleanBidi(all.slice(0, SHOWN))}</pre>`}
   </li>`;
 }

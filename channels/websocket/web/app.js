@@ -5,7 +5,11 @@ import { Composer } from "./composer.js";
 import { SignIn } from "./dialog.js";
 import { GoalStrip } from "./goal.js";
 import { icon } from "./icons.js";
+import { oneLine } from "./links.js";
 import { Sidebar, channelName, titleOf } from "./sidebar.js";
+import "./keys.js";
+import { unseen } from "./notify.js";
+import { Panel } from "./panel.js";
 import { connection, current, problem, run, sessions, toast } from "./store.js";
 import { Thread } from "./thread.js";
 
@@ -21,9 +25,31 @@ function Header() {
     <button type="button" class="round quiet menu" aria-label="Sessions" aria-expanded=${drawer.value} aria-controls="sessions" onClick=${() => (drawer.value = true)}>
       ${icon("menu")}
     </button>
+    <${Parent} />
     <h1 class="head-title">${title()}</h1>
     <div class="connection" role="status">${connection.value === "lost" && html`<span>Reconnecting…</span>`}</div>
   </header>`;
+}
+
+/** A sub-session names the session that it works for, a copy the one it was made from. */
+function Parent() {
+  const about = current.value.about.value;
+  const parent = about?.parent || about?.forked_from;
+  if (!parent) return null;
+  const row = sessions.value.find((one) => one.key === parent);
+  const name = row ? titleOf(row) : oneLine(about.parent_title || parent);
+  return html`<nav class="crumb" aria-label="Where this comes from"><a href=${`#${encodeURIComponent(parent)}`}>${name}</a><span aria-hidden="true">${about.parent ? "›" : "⑂"}</span></nav>`;
+}
+
+/** What one can do with a chat that is another channel's. @param {{chat: import("./chat.js").Chat, where: string}} props */
+function ReadOnly({ chat, where }) {
+  const parent = chat.about.value?.parent;
+  return html`<div class="readonly">
+    <p>${chat.channel === "sub" ? "A sub-session works by itself; you can read along." : `This chat is on ${where || "another channel"}. You can read it here.`}</p>
+    ${parent
+      ? html`<a class="plain" href=${`#${encodeURIComponent(parent)}`}>Back to the chat it works for</a>`
+      : html`<button type="button" class="primary" onClick=${() => import("./actions.js").then((act) => act.fork(chat.key))}>Continue here</button>`}
+  </div>`;
 }
 
 function Notes() {
@@ -33,7 +59,11 @@ function Notes() {
       <span>${problem.value}</span><button type="button" class="quiet" aria-label="Close" onClick=${() => (problem.value = "")}>${icon("cross")}</button>
     </div>`}
     ${toast.value &&
-    html`<div class="note" role="status"><span>${toast.value.text}</span><button type="button" class="plain" onClick=${toast.value.undo}>Undo</button></div>`}
+    html`<div class="note" role="status"><span>${toast.value.text}</span>${
+      toast.value.undo
+        ? html`<button type="button" class="plain" onClick=${toast.value.undo}>Undo</button>`
+        : html`<button type="button" class="quiet" aria-label="Close" onClick=${() => (toast.value = null)}>${icon("cross")}</button>`
+    }</div>`}
   </div>`;
 }
 
@@ -62,14 +92,14 @@ function App() {
       <main aria-label="Chat" inert=${open}>
         <${Header} />
         <${GoalStrip} chat=${chat} />
-        <div class="thread"><${Thread} key=${chat.key} chat=${chat} /></div>
+        <div class="thread"><${Thread} key=${chat.view.value ? `${chat.key} at ${chat.view.value.target.value}` : chat.key} chat=${chat} /></div>
         ${chat.writable
           ? html`<${Composer} chat=${chat} />`
-          : html`<p class="readonly">This chat is on ${where || "another channel"}; it can be read here and answered there.</p>`}
+          : html`<${ReadOnly} chat=${chat} where=${where} />`}
         <${Notes} />
       </main>
     </div>
-    <${Announcer} /><${SignIn} />`;
+    <${Announcer} /><${SignIn} /><${Panel} />`;
 }
 
 /** @param {HTMLElement | null} box @param {KeyboardEvent} event */
@@ -88,7 +118,8 @@ document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
   document.getElementById("message")?.focus();
 });
 effect(() => {
-  document.title = title() === "New chat" ? "nanobot" : `${title()} · nanobot`;
+  const count = unseen.value ? `(${unseen.value}) ` : "";
+  document.title = count + (title() === "New chat" ? "nanobot" : `${title()} · nanobot`);
 });
 matchMedia("(min-width: 760px)").addEventListener("change", () => (drawer.value = false));
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));

@@ -45,6 +45,13 @@ export class Chat {
     /** @type {any[]} history lines whose turn begins on the page before */
     this.loose = [];
     this.stopping = signal(false);
+    /** Another part of its history that is shown instead of its end. @type {import("./vendor/signals-core.js").Signal<Chat | null>} */
+    this.view = signal(null);
+    /** The item to show first, after a search. */
+    this.target = signal("");
+    /** Its model and such, as the server tells it. @type {import("./vendor/signals-core.js").Signal<any>} */
+    this.about = signal(null);
+    this.renew = false; // its history was begun anew: what is on the screen goes when the turn ends
     this.wanted = 0; // counts the loads of its newest page; only the last one counts
     this.stale = false; // a newer snapshot of its history is on the way
   }
@@ -60,6 +67,18 @@ export class Chat {
   rests() {
     this.turns.clear();
     this.runs("", false);
+  }
+
+  /** Nothing that was said before is shown any more, except what is still on its way. */
+  empties() {
+    const kept = this.ids.filter((id) => {
+      const item = this.items.get(id);
+      return item instanceof UserMessage && item.status.value !== "accepted";
+    });
+    this.items = new Map(kept.map((id) => [id, /** @type {any} */ (this.items.get(id))]));
+    this.chunks.value = kept.length ? [new Chunk(kept)] : [];
+    this.before.value = null;
+    this.loose = [];
   }
 
   get writable() {

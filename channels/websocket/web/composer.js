@@ -1,32 +1,26 @@
 /** Where one writes: text, files, commands; send, which is stop while something runs. */
 import { html, useEffect, useLayoutEffect, useRef, useSignal } from "./h.js";
+import { keepDraft, readDraft } from "./drafts.js";
 import { FileTiles, readFiles } from "./files.js";
 import { icon } from "./icons.js";
+import { oneLine } from "./links.js";
 import { SlashMenu, matching, textOf } from "./slash.js";
 import { commands, say, stop } from "./store.js";
+import { count } from "./times.js";
 
 /** @typedef {import("./chat.js").Chat} Chat */
 
 const TALLEST = 220; // pixels
-const draftKey = (/** @type {Chat} */ chat) => `nanobot.draft:${location.hash.length > 1 ? chat.key : "new"}`;
 
-/** @param {Chat} chat */
-function readDraft(chat) {
-  try {
-    return localStorage.getItem(draftKey(chat)) ?? "";
-  } catch {
-    return "";
-  }
-}
-
-/** @param {Chat} chat @param {string} text */
-function keepDraft(chat, text) {
-  try {
-    if (text) localStorage.setItem(draftKey(chat), text);
-    else localStorage.removeItem(draftKey(chat));
-  } catch {
-    // a full or forbidden storage loses the draft, not the message
-  }
+/** Which model answers here and how full its context is. @param {{chat: Chat}} props */
+function Status({ chat }) {
+  const about = chat.about.value;
+  if (!about?.model) return null;
+  const share = about.context_window ? Math.min(100, Math.round((100 * (about.context_tokens ?? 0)) / about.context_window)) : 0;
+  const name = oneLine(about.model);
+  return html`<span class=${`model ${share >= 80 ? "full" : ""}`} title=${`${name}: about ${count(about.context_tokens ?? 0)} of ${count(about.context_window ?? 0)} tokens of context are used`}
+    ><span>${name.slice(name.indexOf("/") + 1)}</span>${about.context_window ? ` · ${share} %` : ""}</span
+  >`;
 }
 
 /** @param {{chat: Chat}} props */
@@ -42,7 +36,7 @@ export function Composer({ chat }) {
   const over = useSignal(false);
 
   useEffect(() => {
-    text.value = readDraft(chat);
+    text.value = readDraft(chat.key);
     if (matchMedia("(pointer: fine)").matches) box.current?.focus({ preventScroll: true });
   }, [chat]);
   useLayoutEffect(() => {
@@ -60,7 +54,7 @@ export function Composer({ chat }) {
     text.value = value;
     chosen.value = 0;
     closed.value = false;
-    keepDraft(chat, value);
+    keepDraft(chat.key, value);
   };
   const submit = () => {
     if (!ready) return;
@@ -151,7 +145,8 @@ export function Composer({ chat }) {
             take([...event.target.files]).then(() => (event.target.value = ""));
           }}
         />
-        <span class="hint" aria-hidden="true">${running ? "Enter adds · Esc stops" : "Enter sends · Shift+Enter for a new line"}</span>
+        <span class="hint" aria-hidden="true">${running ? "Enter adds · Esc stops" : text.value ? "Enter sends · Shift+Enter for a new line" : ""}</span>
+        <${Status} chat=${chat} />
         ${running
           ? html`<button type="button" class="round go" aria-label="Stop" key="stop" onClick=${() => stop(chat)} disabled=${chat.stopping.value}>${icon("stop")}</button>`
           : html`<button type="button" class="round go" aria-label="Send" key="send" onClick=${submit} disabled=${!ready}>${icon("send")}</button>`}

@@ -21,7 +21,10 @@ const handlers = {
       return;
     }
     if (frame.message_id) chat.alias.set(String(frame.message_id), String(frame.id));
-    if (item instanceof UserMessage) item.status.value = "accepted";
+    if (item instanceof UserMessage) {
+      item.status.value = "accepted";
+      item.stage.value ||= "queued";
+    }
   },
 
   user_message(chat, frame) {
@@ -32,7 +35,10 @@ const handlers = {
       known.status.value = "accepted";
       return;
     }
-    chat.add(new UserMessage(id, String(frame.text ?? ""), { media: frame.media ?? [] }));
+    const time = Date.parse(frame.timestamp) || Date.now();
+    const said = new UserMessage(id, String(frame.text ?? ""), { media: frame.media ?? [], time });
+    said.stage.value = "queued";
+    chat.add(said);
   },
 
   goal_status(chat, frame) {
@@ -43,6 +49,7 @@ const handlers = {
     const turn = open(chat, frame);
     if (!turn) return;
     chat.runs(turn.turn, true);
+    stage(chat, frame.answers ?? [turn.turn], "working");
     turn.startedAt = frame.started_at ?? Date.now() / 1000;
     // A restart of the turn: what its last life streamed and did not finish comes again.
     if (!frame.replay) turn.dropUnfinished();
@@ -109,6 +116,7 @@ const handlers = {
   steered(chat, frame) {
     const turn = chat.turnItem(String(frame.turn_id));
     const last = chat.find(String((frame.answers ?? []).at(-1)));
+    stage(chat, frame.answers ?? [], "working");
     if (!turn || !last) return;
     const next = new Turn(articleId(turn.turn, String(frame.answers.at(-1))), turn.turn);
     if (chat.items.has(next.id)) return;
@@ -132,7 +140,9 @@ const handlers = {
     if (frame.goal_state !== undefined) chat.goal.value = frame.goal_state;
     const turn = chat.turnItem(String(frame.turn_id));
     chat.runs(String(frame.turn_id), false);
+    stage(chat, frame.answers ?? [frame.turn_id], frame.status === "completed" ? "done" : frame.status);
     if (!turn) return;
+    if (frame.usage?.total) turn.usage.value = frame.usage;
     turn.seconds.value = (frame.latency_ms ?? 0) / 1000 || turn.seconds.value;
     turn.close(frame.status === "stopped" ? "stopped" : frame.status === "failed" ? "failed" : "done");
   },
@@ -153,6 +163,14 @@ function open(chat, frame, late = false) {
   chat.add(turn, answers.at(-1)?.id);
   if (!late) chat.runs(id, true);
   return turn;
+}
+
+/** @param {Chat} chat @param {string[]} ids @param {any} to */
+function stage(chat, ids, to) {
+  for (const id of ids) {
+    const said = chat.find(String(id));
+    if (said instanceof UserMessage) said.stage.value = to;
+  }
 }
 
 /** A message that no turn of this thread gave. @param {Chat} chat @param {any} frame @param {string} id */

@@ -2,9 +2,10 @@
 import { html, useEffect, useSignal } from "./h.js";
 import { icon } from "./icons.js";
 import { oneLine } from "./links.js";
+import { show } from "./panel.js";
 
 /** @type {Record<string, string>} */
-const WORDS = {
+export const WORDS = {
   active: "Active",
   waiting_user: "Waiting",
   paused: "Paused",
@@ -27,6 +28,12 @@ function digits(total) {
   return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
 }
 
+/** How long a goal has been worked at, or was. @param {any} goal @param {number} now seconds */
+export function clockOf(goal, now) {
+  const from = seconds(goal.started_at);
+  return from > 0 ? digits((seconds(goal.ended_at) || now) - from) : "";
+}
+
 /** @param {{chat: import("./chat.js").Chat}} props */
 export function GoalStrip({ chat }) {
   const goal = chat.goal.value;
@@ -38,14 +45,13 @@ export function GoalStrip({ chat }) {
     return () => clearInterval(timer);
   }, [active]);
   if (!goal?.objective) return null;
-  const from = seconds(goal.started_at);
-  const until = seconds(goal.ended_at) || now.value;
+  const time = clockOf(goal, now.value);
   const text = oneLine(goal.ui_summary || goal.objective);
   return html`<section class="goal" role="region" aria-label="Goal">
-    <div class=${`strip ${active ? "active" : ""}`}>
-      ${icon("target")}<span class="goal-word">Goal</span><span class="objective" title=${oneLine(goal.objective)}>${text}</span>
+    <button type="button" class=${`strip ${active ? "active" : ""}`} aria-haspopup="dialog" title=${oneLine(goal.objective)} onClick=${() => show("goal", "Goal", { chat })}>
+      ${icon("target")}<span class="goal-word">Goal</span><span class="objective">${text}</span>
       <span class="badge">${WORDS[goal.status] ?? oneLine(goal.status)}</span>
-      ${from > 0 && html`<time>${digits(until - from)}</time>`}
-    </div>
+      ${time && html`<time>${time}</time>`}
+    </button>
   </section>`;
 }

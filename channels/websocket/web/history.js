@@ -30,7 +30,9 @@ export function itemsOf(lines, running) {
       const id = String(line.turn ?? `line:${line.index ?? timeOf(line)}:${at}`);
       lastUser = id;
       if (line.injected && line.injected !== "command") continue;
-      items.push(new UserMessage(id, textOf(line.content), { time: timeOf(line), media: line.media ?? [] }));
+      const said = new UserMessage(id, textOf(line.content), { time: timeOf(line), media: line.media ?? [] });
+      said.stage.value = id === running ? "working" : "done";
+      items.push(said);
     } else if (line.role === "assistant") {
       const id = String(line.turn ?? lastUser);
       if (turn?.turn !== id || items[items.length - 1] !== turn) {
@@ -70,6 +72,7 @@ function answer(turn, line, at) {
   if (line.tool_calls?.length) return;
   turn.final = `${line.turn}.0`;
   turn.seconds.value = (line.latency_ms ?? 0) / 1000;
+  if (line.usage) turn.usage.value = line.usage;
   turn.close(line.injected === "stopped" ? "stopped" : line.injected === "failed" ? "failed" : "done");
 }
 

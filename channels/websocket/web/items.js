@@ -22,6 +22,8 @@ export class UserMessage {
     /** The message's own state: only "accepted" means that the server has it on disk. */
     this.status = signal(status);
     this.error = signal("");
+    /** What became of it once it was accepted. @type {import("./vendor/signals-core.js").Signal<"" | "queued" | "working" | "done" | "stopped" | "failed">} */
+    this.stage = signal("");
   }
 }
 
@@ -91,6 +93,8 @@ export class Turn {
     this.steps = signal([]);
     this.seconds = signal(0);
     this.open = signal(false);
+    /** Tokens, as the provider counted them. @type {import("./vendor/signals-core.js").Signal<{input: number, output: number} | null>} */
+    this.usage = signal(null);
     this.final = ""; // the message id of its answer, once that is committed
     /** @type {Map<string, string>} reasoning that waits for the next frame */
     this.thoughts = new Map();
@@ -172,6 +176,7 @@ export class Turn {
     this.thoughts.clear();
     this.final = other.final || this.final;
     this.seconds.value = other.seconds.value || this.seconds.value;
+    this.usage.value = other.usage.value ?? this.usage.value;
     this.time = other.time;
     this.status.value = other.status.value;
   }

@@ -169,7 +169,9 @@ export function mend(tail) {
   // A table's row, a bare list marker, a rule or setext underline, a lone fence: wait for the rest of the line.
   const waits = /^ {0,3}\|/.test(line) || /^\s*(?:[-+*]|\d{1,9}[.)]?|#{1,6}|>|[-=*_ ]+|`{1,3}|~{1,3})\s*$/.test(line);
   if (waits) text = text.slice(0, from);
-  // A table's header is a paragraph until its delimiter row is there.
+  // A table is drawn when its first row is there: that row and the header say how wide the columns are.
+  const begun = /(?:^|\n)( {0,3}\|[^\n]*\n {0,3}\|[ \t]*:?-[-:| \t]*\n?)$/.exec(text);
+  if (begun) text = text.slice(0, text.length - begun[1].length);
   const header = /(?:^|\n)( {0,3}\|[^\n]*\n)$/.exec(text);
   if (header) {
     const above = text.slice(0, text.length - header[1].length);

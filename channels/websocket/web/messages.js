@@ -8,7 +8,7 @@ import { UserMessage } from "./items.js";
 import { oneLine } from "./links.js";
 import { Markdown } from "./render.js";
 import { say, sayAgain } from "./store.js";
-import { clock } from "./times.js";
+import { clock, count } from "./times.js";
 
 /** @typedef {import("./chat.js").Chat} Chat */
 /** @typedef {import("./items.js").Turn} Turn */
@@ -29,9 +29,31 @@ function You({ chat, item }) {
       ${status === "failed" &&
       html`<span class="wrong">Not sent: ${oneLine(item.error.value)}</span>
         <button type="button" class="quiet" onClick=${() => sayAgain(chat, item)}>${icon("retry")}<span>Send again</span></button>`}
-      ${status === "accepted" && html`<time dateTime=${new Date(item.time).toISOString()}>${clock(item.time)}</time><${Copy} text=${() => item.text} />`}
+      ${status === "accepted" && html`<${Stage} item=${item} /><time dateTime=${new Date(item.time).toISOString()}>${clock(item.time)}</time><${Copy} text=${() => item.text} />`}
+      ${status === "accepted" && chat.writable && item.text && html`<${Act} name="Edit and send again" picture="edit" act=${() => fork(chat, { before: serverId(chat, item) }, item.text)} />`}
     </div>
   </article>`;
+}
+
+/** @type {Record<string, string>} */
+const STAGES = { queued: "Waiting for its turn", working: "Being answered", done: "Answered", stopped: "Stopped", failed: "Not answered" };
+
+/** How far a message got after the server had it. @param {{item: UserMessage}} props */
+function Stage({ item }) {
+  const stage = item.stage.value;
+  if (!stage) return null;
+  return html`<span class=${`stage ${stage}`} title=${STAGES[stage]}>${stage === "done" ? html`${icon("check")}<span class="unseen">${STAGES.done}</span>` : STAGES[stage]}</span>`;
+}
+
+/** The id that the server knows a message by. @param {Chat} chat @param {UserMessage} item */
+const serverId = (chat, item) => [...chat.alias].find(([, own]) => own === item.id)?.[0] ?? item.id;
+
+/** @param {Chat} chat @param {object} until @param {string} [text] */
+const fork = (chat, until, text) => import("./actions.js").then((act) => act.fork(chat.key, until, text));
+
+/** A small action under a message. @param {{name: string, picture: any, act: () => void}} props */
+function Act({ name, picture, act }) {
+  return html`<button type="button" class="quiet copy" aria-label=${name} title=${name} onClick=${act}>${icon(picture)}</button>`;
 }
 
 /** A file of a message. @param {{file: import("./items.js").Media}} props */
@@ -69,7 +91,10 @@ function Answer({ chat, turn }) {
       ${working && html`<${Busy} turn=${turn} />`}
       ${status === "stopped" && html`<span class="state">Stopped</span>`}
       ${status === "failed" && html`<span class="state wrong">Failed</span><${Retry} chat=${chat} turn=${turn} />`}
-      ${!working && status !== "split" && html`<${Copy} text=${() => turn.text} /><time dateTime=${new Date(turn.time).toISOString()}>${clock(turn.time)}</time>`}
+      ${!working && status !== "split" && html`<${Copy} text=${() => turn.text} />
+        ${status !== "failed" && html`<${Again} chat=${chat} turn=${turn} />`}
+        ${turn.final && html`<${Act} name="Continue in a copy from here" picture="fork" act=${() => fork(chat, { through: turn.final })} />`}
+        <time dateTime=${new Date(turn.time).toISOString()}>${clock(turn.time)}</time><${Cost} turn=${turn} />`}
     </div>
   </article>`;
 }
@@ -99,13 +124,32 @@ function Copy({ text }) {
   return html`<button type="button" class="quiet copy" onClick=${copy} aria-label=${copied.value ? "Copied" : "Copy message"}>${icon(copied.value ? "check" : "copy")}</button>`;
 }
 
-/** Ask once more what failed. @param {{chat: Chat, turn: Turn}} props */
-function Retry({ chat, turn }) {
+/** What a turn cost, in the provider's own count. @param {{turn: Turn}} props */
+function Cost({ turn }) {
+  const usage = turn.usage.value;
+  if (!usage) return null;
+  return html`<span class="cost" title=${`${usage.input} tokens read, ${usage.output} written`}>${count(usage.input)} in · ${count(usage.output)} out</span>`;
+}
+
+/** What a turn answered. @param {Chat} chat @param {Turn} turn */
+function askedBy(chat, turn) {
   const ids = chat.ids;
   const asked = ids
     .slice(0, ids.indexOf(turn.id))
     .map((id) => chat.items.get(id))
     .findLast((item) => item instanceof UserMessage);
-  if (!(asked instanceof UserMessage) || !chat.writable || !asked.text) return null;
+  return asked instanceof UserMessage && chat.writable && asked.text ? asked : null;
+}
+
+/** @param {{chat: Chat, turn: Turn}} props */
+function Again({ chat, turn }) {
+  const asked = askedBy(chat, turn);
+  return asked && html`<${Act} name="Ask again" picture="retry" act=${() => say(chat, asked.text)} />`;
+}
+
+/** Ask once more what failed. @param {{chat: Chat, turn: Turn}} props */
+function Retry({ chat, turn }) {
+  const asked = askedBy(chat, turn);
+  if (!asked) return null;
   return html`<button type="button" class="quiet" onClick=${() => say(chat, asked.text)}>${icon("retry")}<span>Try again</span></button>`;
 }

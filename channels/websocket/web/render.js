@@ -78,6 +78,20 @@ function list(token) {
     : html`<ul>${items}</ul>`;
 }
 
+/**
+ * Columns as wide as the header and the first row ask for. Later rows do not change them, so that nothing moves while a
+ * table is being written.
+ * @param {Token} token
+ */
+function columns(token) {
+  const weights = token.header.map((/** @type {any} */ part, /** @type {number} */ at) => {
+    const longest = Math.max(part.text.length + 1, token.rows[0]?.[at]?.text.length ?? 0, 6);
+    return Math.min(longest, 48) ** 0.8;
+  });
+  const all = weights.reduce((/** @type {number} */ sum, /** @type {number} */ weight) => sum + weight, 0);
+  return html`<colgroup>${weights.map((/** @type {number} */ weight) => html`<col style=${{ width: `${((100 * weight) / all).toFixed(1)}%` }} />`)}</colgroup>`;
+}
+
 /** @param {Token} token */
 function table(token) {
   const cell = (/** @type {any} */ part, /** @type {number} */ column, /** @type {string} */ tag) => {
@@ -85,7 +99,8 @@ function table(token) {
     return html`<${tag} class=${side ? `to-${side}` : undefined} scope=${tag === "th" ? "col" : undefined}>${inline(part.tokens)}<//>`;
   };
   return html`<div class="table" tabindex="0" role="group" aria-label="Table">
-    <table>
+    <table style=${{ minWidth: `${token.header.length * 88}px` }}>
+      ${columns(token)}
       <thead>
         <tr>${token.header.map((/** @type {any} */ part, /** @type {number} */ i) => cell(part, i, "th"))}</tr>
       </thead>

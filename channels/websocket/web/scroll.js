@@ -45,6 +45,17 @@ export class Pin {
     this.#follow();
   }
 
+  /** Stay with an element instead of the end. @param {Element} node */
+  hold(node) {
+    this.pinned = false;
+    this.away.value = true;
+    node.scrollIntoView({ block: "center" });
+    if (!this.view) return;
+    this.top = this.view.scrollTop;
+    this.full = this.view.scrollHeight;
+    this.anchor = { node, top: node.getBoundingClientRect().top };
+  }
+
   #follow() {
     if (!this.view) return;
     this.view.scrollTop = this.view.scrollHeight;

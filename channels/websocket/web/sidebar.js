@@ -1,10 +1,19 @@
 /** The sessions of all channels, by date; deleting can be undone. */
-import { html, useSignal } from "./h.js";
+import { html, signal, useEffect, useRef, useSignal } from "./h.js";
+import { waiting, watchDuty } from "./duty.js";
 import { icon } from "./icons.js";
+import { onRename } from "./keys.js";
 import { oneLine } from "./links.js";
-import { current, open, openNew, remove, removed, sessions, sessionsLoaded } from "./store.js";
+import { Menu } from "./menu.js";
+import { notifies, toggleNotify } from "./notify.js";
+import { show } from "./panel.js";
+import { current, open, openNew, principal, remove, removed, sessions, sessionsLoaded } from "./store.js";
 import { nextTheme, theme } from "./theme.js";
 import { groupName } from "./times.js";
+
+/** The session whose name is being changed. */
+const renaming = signal("");
+onRename((key) => (renaming.value = key));
 
 const CHANNELS = { slack: "Slack", telegram: "Telegram", sub: "Sub-session", cli: "Terminal" };
 const THEMES = /** @type {const} */ ({ system: ["system", "System theme"], light: ["sun", "Light theme"], dark: ["moon", "Dark theme"] });
@@ -26,6 +35,11 @@ export function Sidebar({ onLeave }) {
     const name = groupName(Date.parse(row.updated_at) || Date.now());
     groups.set(name, [...(groups.get(name) ?? []), row]);
   }
+  const owner = principal.value === "owner";
+  useEffect(() => {
+    if (owner) watchDuty();
+  }, [owner]);
+  const duties = owner ? waiting() : 0;
   const [themeIcon, themeName] = THEMES[theme.value];
   return html`<nav class="sidebar" id="sessions" aria-label="Sessions">
     <div class="side-head">
@@ -41,9 +55,12 @@ export function Sidebar({ onLeave }) {
         ${icon("plus")}<span>New chat</span>
       </button>
     </div>
+    <div class="look">
     <label class="filter">
       ${icon("search")}<input type="search" aria-label="Filter sessions" placeholder="Filter" value=${filter.value} onInput=${(/** @type {any} */ event) => (filter.value = event.target.value)} />
     </label>
+    <button type="button" class="quiet find" aria-label="Search all messages" title="Search all messages (Ctrl+K)" aria-haspopup="dialog" onClick=${() => show("search", "Search")}><kbd>Ctrl K</kbd></button>
+    </div>
     <div class="rows">
       ${[...groups].map(
         ([name, list]) =>
@@ -57,7 +74,13 @@ export function Sidebar({ onLeave }) {
       ${sessionsLoaded.value && !rows.length && html`<p class="none">${words ? "No session is called that." : "Chats appear here."}</p>`}
     </div>
     <div class="side-foot">
-      <button type="button" class="quiet" onClick=${nextTheme} aria-label=${`${themeName}; change`}>${icon(themeIcon)}<span>${themeName}</span></button>
+      ${duties > 0 && html`<button type="button" class="quiet duty" aria-haspopup="dialog" onClick=${() => show("office", "For the owner")}>${icon("alert")}<span>${duties} ${duties === 1 ? "thing waits" : "things wait"} for you</span></button>`}
+      <div class="feet">
+        <button type="button" class="quiet" onClick=${nextTheme} aria-label=${`${themeName}; change`}>${icon(themeIcon)}<span>${themeName}</span></button>
+        <button type="button" class="quiet" aria-pressed=${notifies.value} aria-label="Notify me when a turn ends unseen" title="Notify me when a turn ends unseen" onClick=${toggleNotify}>${icon("bell")}</button>
+        ${owner && html`<button type="button" class="quiet" aria-label="People and undelivered replies" title="People and undelivered replies" aria-haspopup="dialog" onClick=${() => show("office", "For the owner")}>${icon("people")}</button>`}
+        <button type="button" class="quiet" aria-label="Keys" title="Keys (?)" aria-haspopup="dialog" onClick=${() => show("keys", "Keys")}>${icon("keys")}</button>
+      </div>
     </div>
   </nav>`;
 }
@@ -75,16 +98,52 @@ function Row({ row, onLeave }) {
     onLeave();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Delete") return;
+    if (event.key === "Delete") remove(row.key);
+    else if (event.key === "F2") renaming.value = row.key;
+    else return;
     event.preventDefault();
-    remove(row.key);
   };
-  return html`<li>
+  if (renaming.value === row.key) return html`<li><${Naming} row=${row} /></li>`;
+  const act = () => import("./actions.js");
+  const parent = row.metadata?.child?.parent ?? row.metadata?.parent;
+  return html`<li class=${parent ? "nested" : undefined}>
     <a href=${`#${encodeURIComponent(row.key)}`} aria-current=${shown ? "page" : undefined} onClick=${pick} onKeyDown=${keys} title=${title}>
       <span class="title">${title}</span>
       ${running && html`<span class="dot" role="img" aria-label="running"></span>`}
       ${channel && html`<span class="channel">${channel}</span>`}
     </a>
-    <button type="button" class="delete" aria-label=${`Delete ${title}`} onClick=${() => remove(row.key)}>${icon("trash")}</button>
+    <${Menu}
+      label=${`More about ${title}`}
+      items=${[
+        { name: "Rename", act: () => (renaming.value = row.key) },
+        { name: row.channel === "websocket" ? "Copy" : "Continue here", act: () => act().then((one) => one.fork(row.key)) },
+        { name: "Export", act: () => act().then((one) => one.save(row.key)) },
+        { name: "Delete", act: () => remove(row.key), danger: true },
+      ]}
+    />
   </li>`;
+}
+
+/** A session's name while it is changed: Enter keeps it, Escape does not. @param {{row: import("./store.js").SessionRow}} props */
+function Naming({ row }) {
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => {
+    input.current?.focus();
+    input.current?.select();
+  }, []);
+  const end = (/** @type {boolean} */ keep) => {
+    if (renaming.value !== row.key) return;
+    renaming.value = "";
+    const title = input.current?.value.trim() ?? "";
+    if (keep && title && title !== titleOf(row)) import("./actions.js").then((act) => act.rename(row.key, title));
+    // The row is back only after the next drawing.
+    requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(`.rows a[href="#${CSS.escape(encodeURIComponent(row.key))}"]`))?.focus());
+  };
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    if (event.isComposing || (event.key !== "Enter" && event.key !== "Escape")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    end(event.key === "Enter");
+  };
+  return html`<input ref=${input} class="naming" aria-label="Name of the session" maxlength="200" defaultValue=${titleOf(row)} onKeyDown=${keys} onBlur=${() => end(true)} />`;
 }

@@ -5,6 +5,7 @@ import { Chat } from "./chat.js";
 import { UserMessage } from "./items.js";
 import { apply } from "./frames.js";
 import { itemsOf } from "./history.js";
+import { ended } from "./notify.js";
 import { abandon, connection, send, start, submit, unsent } from "./ws.js";
 
 const PAGE = 24;
@@ -25,8 +26,10 @@ export const current = signal(chatOf(keyFromAddress()));
 export const commands = signal([]);
 /** What went wrong and is not about one message. */
 export const problem = signal("");
-/** @type {import("./vendor/signals-core.js").Signal<{text: string, undo: () => void} | null>} */
+/** @type {import("./vendor/signals-core.js").Signal<{text: string, undo?: () => void} | null>} */
 export const toast = signal(null);
+/** Who the server takes us for. */
+export const principal = signal("");
 /** Keys that are deleted once their undo has run out. @type {import("./vendor/signals-core.js").Signal<Set<string>>} */
 export const removed = signal(new Set());
 
@@ -114,11 +117,12 @@ function attach(chat) {
 
 // History.
 
-/** Read the newest page and make the thread end with it. @param {Chat} chat */
-export async function load(chat) {
+/** Read the newest page and make the thread end with it; `anew` where the history was begun anew. @param {Chat} chat */
+export async function load(chat, anew = false) {
   chat.wanted = (chat.wanted ?? 0) + 1;
   const mine = chat.wanted;
   if (chat.state.value !== "ready") chat.state.value = "loading";
+  learn(chat);
   try {
     let { messages, before } = await page(chat, null);
     // A page that begins inside a turn needs the one before; a turn of many steps several.
@@ -129,6 +133,7 @@ export async function load(chat) {
     }
     if (mine !== chat.wanted) return;
     batch(() => {
+      if (anew) chat.empties();
       const from = before === null ? 0 : messages.findIndex((/** @type {any} */ line) => line.role === "user");
       const kept = chat.reconcile(itemsOf(messages.slice(from), chat.running.value), before);
       if (!kept) chat.loose = messages.slice(0, from);
@@ -141,11 +146,11 @@ export async function load(chat) {
   }
 }
 
-/** @param {Chat} chat @param {number | null} before */
-async function page(chat, before) {
+/** @param {Chat} chat @param {number | null} before @param {number} [limit] */
+export async function page(chat, before, limit = PAGE) {
   const cursor = before === null ? "" : `&before=${before}`;
   try {
-    return await api(`sessions/${encodeURIComponent(chat.key)}/messages?limit=${PAGE}${cursor}`);
+    return await api(`sessions/${encodeURIComponent(chat.key)}/messages?limit=${limit}${cursor}`);
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return { messages: [], before: null, total: 0 };
     throw error;
@@ -177,8 +182,12 @@ export async function loadOlder(chat) {
 
 /** @param {any} frame */
 function receive(frame) {
+  if (frame.event === "ready") principal.value = String(frame.principal ?? "");
   if (frame.event === "session_updated") {
     refresh();
+    const begun = frame.scope === "thread" ? chats.get(frame.session) : undefined;
+    // The command that began it anew is answered after this; then the history has both.
+    if (begun) begun.renew = true;
     // Other channels' chats send no frames here.
     if (frame.session === current.value.key && !current.value.writable) load(current.value);
     return;
@@ -203,6 +212,7 @@ function greet(chat, frame) {
     chat.epoch = frame.epoch;
     chat.seq = frame.seq;
     chat.turns.clear();
+    if (frame.goal_state !== undefined) chat.goal.value = frame.goal_state;
     chat.runs(String(frame.turn_id ?? ""), Boolean(frame.running && frame.turn_id));
   });
   if (!frame.snapshot) return;
@@ -210,6 +220,8 @@ function greet(chat, frame) {
   chat.stale = true;
   load(chat).then(() => {
     chat.stale = false;
+    // Accepted messages that no turn has taken yet are in no history.
+    for (const one of frame.waiting ?? []) apply(chat, { ...one, event: "user_message" });
     if (chat.state.value === "ready") for (const one of chat.held.splice(0)) take(chat, one);
   });
 }
@@ -220,12 +232,37 @@ function take(chat, frame) {
   chat.seq = frame.seq;
   apply(chat, frame);
   if (frame.event === "goal_status" || frame.event === "turn_end") refresh();
+  if (frame.event === "turn_end") over(chat, frame);
   // A message that waited for its turn when this page was opened is in the history only now.
-  if (frame.event === "turn_end" && frame.answers?.some((/** @type {string} */ id) => !chat.find(String(id)))) load(chat);
+  if (frame.event === "turn_end" && (chat.renew || frame.answers?.some((/** @type {string} */ id) => !chat.find(String(id))))) {
+    load(chat, chat.renew);
+    chat.renew = false;
+  }
   // A reply counts as delivered once it is acknowledged; everything else may wait and be counted together.
   acks.set(chat.id, frame.seq);
   if (frame.message_id) acknowledge();
   else acking ||= setTimeout(acknowledge, 1_000);
+}
+
+/** A turn has ended: what the status says may have changed, and somebody may want to know. @param {Chat} chat @param {any} frame */
+function over(chat, frame) {
+  learn(chat);
+  const row = sessions.value.find((one) => one.key === chat.key);
+  const turn = chat.turnItem(String(frame.turn_id));
+  ended(row?.title || row?.preview || "nanobot", frame.status === "failed" ? "The turn failed." : (turn?.text ?? ""), () => open(chat.key));
+}
+
+/** Ask for the chat's model, its context and what it belongs to. @param {Chat} chat */
+async function learn(chat) {
+  try {
+    const about = await api(`sessions/${encodeURIComponent(chat.key)}/about`);
+    batch(() => {
+      chat.about.value = about;
+      if (about.goal_state && !chat.writable) chat.goal.value = about.goal_state;
+    });
+  } catch {
+    // the status line stays as it was
+  }
 }
 
 function acknowledge() {
@@ -291,6 +328,13 @@ export function refresh() {
       // without a server the list stays as it was; the connection's state says so already
     }
   }, 120);
+}
+
+/** Say something that needs no answer. @param {string} text */
+export function note(text) {
+  const mine = { text };
+  toast.value = mine;
+  setTimeout(() => toast.value === mine && (toast.value = null), UNDO);
 }
 
 /** Delete a session, unless it is undone in time. @param {string} key */

@@ -51,8 +51,9 @@ function ChunkView({ chat, chunk, pin, last, before }) {
   </div>`;
 }
 
-/** @param {{chat: Chat}} props */
-export function Thread({ chat }) {
+/** The end of a chat, or the part of it that a search found. @param {{chat: Chat}} props */
+export function Thread({ chat: whole }) {
+  const chat = whole.view.value ?? whole;
   const view = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
   const pin = useMemo(() => new Pin(() => loadOlder(chat)), [chat]);
@@ -71,7 +72,21 @@ export function Thread({ chat }) {
     const item = newest ? chat.items.get(newest) : null;
     if (item?.kind === "user" && item.status.value === "waiting") pin.toEnd();
   }, [newest]);
+  const target = chat.target.value;
+  useLayoutEffect(() => {
+    const found = target && view.current?.querySelector(`article[data-id="${CSS.escape(target)}"]`);
+    if (!found) return;
+    pin.hold(found);
+    found.classList.add("found");
+    /** @type {HTMLElement} */ (found).tabIndex = -1;
+    /** @type {HTMLElement} */ (found).focus({ preventScroll: true });
+  }, [target, chunks]);
   const state = chat.state.value;
+  const toEnd = () => {
+    chat.target.value = "";
+    whole.view.value = null;
+    pin.toEnd();
+  };
   return html`<div class="scroll" ref=${view} tabindex="0" role="region" aria-label="Messages">
       <div class="column" ref=${content} role="log" aria-live="off" aria-label="Conversation">
         ${chat.before.value !== null && html`<div class="earlier" aria-hidden="true"></div>`}
@@ -94,8 +109,8 @@ export function Thread({ chat }) {
         </div>`}
       </div>
     </div>
-    ${pin.away.value &&
-    html`<div class="jump"><button type="button" onClick=${() => pin.toEnd()} aria-label="Jump to latest">${icon("down")}</button></div>`}`;
+    ${(pin.away.value || whole.view.value) &&
+    html`<div class="jump"><button type="button" onClick=${toEnd} aria-label="Jump to latest">${icon("down")}</button></div>`}`;
 }
 
 const SUGGESTIONS = ["What can you do?", "Summarise what is in my workspace", "Remember that I like short answers"];

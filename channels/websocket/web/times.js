@@ -37,3 +37,9 @@ export function duration(seconds) {
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
+
+/** A number of tokens: 950, 12k, 1.3M. @param {number} value */
+export function count(value) {
+  if (value < 1_000) return String(Math.round(value));
+  return value < 1e6 ? `${(value / 1_000).toFixed(value < 9_950 ? 1 : 0)}k` : `${(value / 1e6).toFixed(1)}M`;
+}

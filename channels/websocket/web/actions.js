@@ -1,0 +1,107 @@
+/** What one does with a whole session, now and then: loaded at the first use. */
+import { batch } from "./h.js";
+import { api, token } from "./api.js";
+import { Chat } from "./chat.js";
+import { draftFor } from "./drafts.js";
+import { itemsOf } from "./history.js";
+import { Turn } from "./items.js";
+import { oneLine } from "./links.js";
+import { current, load, note, open, page, problem, refresh, sessions } from "./store.js";
+
+const AROUND = 24; // lines on either side of what was found
+
+/** @param {string} key */
+const path = (key) => `sessions/${encodeURIComponent(key)}`;
+
+/** @param {string} what @param {unknown} error */
+function failed(what, error) {
+  problem.value = `${what}: ${error instanceof Error ? error.message : error}`;
+}
+
+/** @param {string} key @param {string} title */
+export async function rename(key, title) {
+  const words = oneLine(title).slice(0, 200);
+  const before = sessions.value;
+  sessions.value = before.map((row) => (row.key === key ? { ...row, title: words } : row));
+  try {
+    await api(path(key), { method: "PATCH", body: { title: words } });
+  } catch (error) {
+    sessions.value = before;
+    failed("The name was not changed", error);
+  }
+  refresh();
+}
+
+/** Save a session as a file. @param {string} key */
+export async function save(key) {
+  try {
+    const headers = token() ? { Authorization: `Bearer ${token()}` } : undefined;
+    const answer = await fetch(new URL(`api/${path(key)}/export`, document.baseURI), { headers });
+    if (!answer.ok) throw new Error(answer.status === 404 ? "nothing was said in it yet" : `error ${answer.status}`);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await answer.blob());
+    link.download = `${key.replace(/[^\w-]+/g, "-")}.jsonl`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  } catch (error) {
+    failed("The session was not exported", error);
+  }
+}
+
+/**
+ * Go on in a copy of a session; the original stays as it is.
+ * @param {string} key
+ * @param {{before?: string, through?: string}} [until] a user's message, or an answer
+ * @param {string} [text] what to put into the message box
+ */
+export async function fork(key, until = {}, text = "") {
+  try {
+    const made = await api(`${path(key)}/fork`, { method: "POST", body: until });
+    if (text) draftFor(made.key, text);
+    open(made.key);
+    refresh();
+    note(until.before ? "This is a copy up to your message; the chat it came from is unchanged." : "This is a copy; what you write here stays here.");
+  } catch (error) {
+    failed("The chat was not copied", error);
+  }
+}
+
+/** Show a place in a session's history. @param {string} key @param {number} index the message's number */
+export async function openAt(key, index) {
+  open(key);
+  const chat = current.value;
+  try {
+    const view = new Chat(key);
+    const end = index + AROUND;
+    let { messages, before, total } = await page(chat, end, 2 * AROUND);
+    const last = Math.min(end, total);
+    const wanted = messages[index - (last - messages.length)];
+    while (before !== null && messages[0]?.role !== "user") {
+      const older = await page(chat, before, AROUND);
+      messages = [...older.messages, ...messages];
+      before = older.before;
+    }
+    if (!wanted) throw new Error("the message is not there any more");
+    // What is shown whole at the end of the chat needs no view of its own.
+    if (last >= total) await load(chat);
+    const place = last >= total ? chat : view;
+    batch(() => {
+      if (place === view) {
+        view.prepend(itemsOf(messages, ""));
+        view.before.value = before;
+        view.state.value = "ready";
+      }
+      place.target.value = targetOf(place, wanted);
+      chat.view.value = place === view ? view : null;
+    });
+  } catch (error) {
+    failed("The place was not found", error);
+  }
+}
+
+/** @param {Chat} chat @param {any} line */
+function targetOf(chat, line) {
+  const turn = String(line.turn ?? "");
+  if (line.role === "user") return chat.find(turn)?.id ?? "";
+  return [...chat.items.values()].findLast((item) => item instanceof Turn && item.turn === turn)?.id ?? "";
+}
