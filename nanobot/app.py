@@ -21,6 +21,7 @@ from nanobot.child import CHANNEL
 from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
 from nanobot.child_requests import follow
+from nanobot.child_tasks import ChildTasks
 from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
@@ -207,7 +208,9 @@ async def running(config: Config) -> AsyncIterator[App]:
         commands.add([*chat.entries(), *GoalCommands(goals, actors, scheduler).entries()])
         commands.add(ChildCommands(children).entries())
         library = SessionLibrary(transcripts, actors, models)
-        house = House(store, actors, commands, dispatcher, deliverer, desk, library, clock)
+        house = House(
+            store, actors, commands, dispatcher, deliverer, desk, library, clock, ChildTasks(children)
+        )
 
         gateway = Gateway(channels, store, bench, actors, dispatcher, deliverer, bus, clock)
         add_channels(config, house, gateway)

@@ -81,6 +81,7 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "SystemClock",
+    "Tasks",
     "TextDelta",
     "TextEnded",
     "TextReset",
@@ -268,6 +269,22 @@ class Office(Protocol):
     async def drop(self, id: int) -> bool: ...
 
 
+class Tasks(Protocol):
+    """What sessions have delegated. Authorising the reader of a session is the channel's duty."""
+
+    async def list(self, session: str) -> Sequence[Mapping[str, Any]]:
+        """Its sub-sessions, newest first: {id, full_id, session, executor, state, task, turn, tokens, …}."""
+        ...
+
+    async def trajectory(self, session: str, id: str, *, full: bool = False) -> Mapping[str, Any] | None:
+        """{steps: texts, details: every field of each step, …}; None where the session has none of that id."""
+        ...
+
+    async def end(self, session: str, id: str) -> bool:
+        """False where nothing by that id runs."""
+        ...
+
+
 class Port(Protocol):
     """What the gateway gives a channel."""
 
@@ -279,6 +296,7 @@ class Port(Protocol):
     keys: Keys
     sessions: Sessions
     office: Office
+    tasks: Tasks
 
     async def accept(self, message: Inbound) -> Accepted | None:
         """Authorise the message and make it durable; only after the return may the platform be acknowledged.

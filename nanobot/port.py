@@ -8,7 +8,7 @@ import msgspec
 from loguru import logger
 
 from nanobot import metrics
-from nanobot.channel import Command, Keys, Office, Sessions, TurnState, Waiting
+from nanobot.channel import Command, Keys, Office, Sessions, Tasks, TurnState, Waiting
 from nanobot.clock import Clock, deadline
 from nanobot.commands import Commands, parse
 from nanobot.conversation import STORE_SECONDS
@@ -34,6 +34,7 @@ class House:
         desk: PairingDesk,
         sessions: Sessions,
         clock: Clock,
+        tasks: Tasks,
     ) -> None:
         self.store = store
         self.actors = actors
@@ -43,6 +44,7 @@ class House:
         self.desk = desk
         self.sessions = sessions
         self.clock = clock
+        self.tasks = tasks
 
 
 class ChannelPort:
@@ -65,6 +67,7 @@ class ChannelPort:
         self.keys: Keys = house.store.keys(f"channel:{name}")
         self.sessions: Sessions = house.sessions
         self.office: Office = OwnersOffice(house.desk, house.store.outbox, house.deliverer)
+        self.tasks: Tasks = house.tasks
         self._house = house
         self._policy = Policy.of(settings)
         self._report = report

@@ -104,6 +104,27 @@ class FakeSessions:
         return True
 
 
+class FakeTasks:
+    """What a session delegated, as rows by session; `ended` keeps what was asked to end."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = {}
+        self.ended: list[str] = []
+
+    async def list(self, session: str) -> Sequence[Mapping[str, Any]]:
+        return list(self.rows.get(session, ()))
+
+    async def trajectory(self, session: str, id: str, *, full: bool = False) -> Mapping[str, Any] | None:
+        found = [row for row in self.rows.get(session, ()) if row["id"] == id]
+        return {**found[0], "mode": "full" if full else "summary"} if found else None
+
+    async def end(self, session: str, id: str) -> bool:
+        there = any(row["id"] == id for row in self.rows.get(session, ()))
+        if there:
+            self.ended.append(id)
+        return there
+
+
 class FakeOffice:
     """An owner's desk in two lists."""
 
@@ -166,6 +187,7 @@ class FakePort:
         self.histories = FakeSessions()
         self.sessions: Sessions = self.histories
         self.office = FakeOffice()
+        self.tasks = FakeTasks()
         self.queued: dict[str, list[Waiting]] = {}
         self.accepted: list[Inbound] = []
         self.arrivals: asyncio.Queue[Inbound] = asyncio.Queue()

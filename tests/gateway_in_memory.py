@@ -17,6 +17,7 @@ from nanobot.chat_commands import ChatCommands
 from nanobot.child import Settings
 from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
+from nanobot.child_tasks import ChildTasks
 from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
@@ -179,6 +180,7 @@ class InMemory:
             self.desk,
             library,
             world.clock,
+            ChildTasks(self.children),
         )
         self.gateway = Gateway(
             channels,

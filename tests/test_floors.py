@@ -62,6 +62,7 @@ FLOORS: dict[int, set[str]] = {
         "child_orphans",
         "child_records",
         "child_requests",
+        "child_tasks",
         "child_trajectory",
         "children",
         "commands",
