@@ -24,7 +24,7 @@ from .settings import Settings
 from .wire import Me
 
 CONNECT_SECONDS = 45.0  # for the socket, from asking for its address to its hello
-PING_SECONDS = 5.0  # a silent socket is given up after four of these
+PING_SECONDS = 3.0  # a silent socket is given up after four of these
 WATCH_SECONDS = 5.0
 TELL_SECONDS = 30.0  # without a socket, then it is told
 REBUILD_SECONDS = 90.0  # without a socket, then the client is made anew

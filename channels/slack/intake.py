@@ -235,7 +235,7 @@ class Intake:
         self, said: Said, me: Me, *, entering: bool
     ) -> tuple[str, tuple[Attachment, ...], str]:
         """The text as people read it, the files, and the sender's name."""
-        wanted = list(dict.fromkeys([said.user, *mentioned_users(said.text)]))
+        wanted = [one for one in dict.fromkeys([said.user, *mentioned_users(said.text)]) if one != me.user]
         names = {**await self._people.names(wanted), me.user: me.name}
         text = plain(said.text, names, me)
         media, problems = await self._files.fetch(said.files)
