@@ -6,12 +6,22 @@ import random
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.crash.chaos.plan import make
 from tests.crash.chaos.run import SHOWN, Report, Run
+from tests.crash.chaos.slack import SlackUsers
 from tests.crash.chaos.table import whole
+from tests.crash.chaos.telegram import TelegramUsers
+from tests.crash.chaos.users import Platform
 from tests.crash.chaos.websocket import WebSocketUsers
+
+PLATFORMS: dict[str, Callable[[int], Platform]] = {
+    "slack": SlackUsers,
+    "telegram": TelegramUsers,
+    "websocket": WebSocketUsers,
+}
 
 
 def main() -> int:
@@ -24,13 +34,14 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=15.0, help="messages a second, bursts aside")
     parser.add_argument("--queue", choices=("steer", "followup"), default="steer")
     parser.add_argument("--without", action="append", default=[], metavar="FAULT")
+    parser.add_argument("--platform", action="append", choices=sorted(PLATFORMS), help="by default all")
     parser.add_argument("--keep", type=Path, help="a folder for the log and the workspace, which then stay")
     options = parser.parse_args()
     seed = options.seed or random.SystemRandom().randrange(1, 2**31)
     print(f"seed {seed}", flush=True)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="nanobot-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
-    platforms = [WebSocketUsers(options.chats)]
+    platforms = [PLATFORMS[name](options.chats) for name in options.platform or PLATFORMS]
     plan = make(
         seed,
         options.minutes * 60,

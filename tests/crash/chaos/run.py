@@ -88,6 +88,8 @@ class Run:
         began = time.monotonic()
         async with self.disk:
             await self.model.up()
+            for platform in self.platforms.values():
+                await platform.prepare()
             config = CONFIG.format(queue=self.report.queue, model=self.model.url)
             config += "".join(one.config() for one in self.platforms.values())
             self.gateway = Gateway(self.disk.path / "workspace", self.folder, config)
@@ -97,6 +99,8 @@ class Run:
             finally:
                 await self.gateway.kill()
                 await self.model.stop()
+                for platform in self.platforms.values():
+                    await platform.close()
                 if self.keep:
                     shutil.copytree(self.gateway.workspace, self.folder / "workspace", dirs_exist_ok=True)
             self.report.seconds = time.monotonic() - began

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from tests.crash.chaos.plan import Fault, Say
+from tests.crash.chaos.plan import MARK, Fault, Say
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -25,6 +25,10 @@ class Chat(msgspec.Struct):
         True  # the order of saying is the order of acceptance; a refused message may have been overtaken
     )
 
+    def show(self, texts: Sequence[str]) -> None:
+        """What people see there now."""
+        self.seen[:] = [Seen("", text) for text in texts]
+
 
 class Platform(Protocol):
     """One channel, seen from its users' side. Lives as long as the run; the gateway comes and goes."""
@@ -38,11 +42,21 @@ class Platform(Protocol):
         """The channel's table for config.toml."""
         ...
 
+    async def prepare(self) -> None:
+        """Before the gateway's first start, and before `config`."""
+        ...
+
     async def start(self, url: Callable[[], str]) -> None:
         """Begin; `url` gives the gateway's address, "" while there is none."""
         ...
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """People leave; the gateway still runs."""
+        ...
+
+    async def close(self) -> None:
+        """The gateway has stopped."""
+        ...
 
     async def say(self, message: Say) -> None:
         """Say something; returns at once. From here on it is the platform's to bring it to the gateway."""
@@ -65,3 +79,15 @@ class Platform(Protocol):
     def same(self, seen: str, final: str) -> bool:
         """Whether a reply as seen is the history's final text."""
         ...
+
+
+def alike(seen: str, final: str) -> bool:
+    """Whether a text is another one in a platform's own markup."""
+    marks = MARK.findall(final)
+    if marks:
+        return MARK.findall(seen) == marks
+    return _letters(seen) == _letters(final)
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in text if letter.isalnum())

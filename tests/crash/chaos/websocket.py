@@ -26,6 +26,12 @@ class WebSocketUsers:
     def config(self) -> str:
         return "[channels.websocket]\nenabled = true\n"
 
+    async def prepare(self) -> None:
+        """Nothing: these users come to the gateway."""
+
+    async def close(self) -> None:
+        """Nothing is left."""
+
     async def start(self, url: Callable[[], str]) -> None:
         count = min(CONNECTIONS, len(self._chats))
         self.pages = [Page(url, acks=number % 2 == 0, problems=self.problems) for number in range(count)]
