@@ -1,6 +1,6 @@
-"""Vendor the web page's libraries: pinned npm packages, copied file by file, each with its hash.
+"""Vendor what the web page and its tests take from npm: pinned packages, copied file by file, each with its hash.
 
-    scripts/vendor_web.py            fetch the pinned packages with `npm pack` and write the vendor folder
+    scripts/vendor_web.py            fetch the pinned packages with `npm pack` and write the vendor folders
     scripts/vendor_web.py --check    offline: every file is listed, has its recorded hash and imports only its neighbours
 
 A new version: change it in PACKAGES, run the script, read the diff of VENDOR.json, run the page tests.
@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-VENDOR = Path(__file__).parent.parent / "channels" / "websocket" / "web" / "vendor"
+ROOT = Path(__file__).parent.parent
 MANIFEST = "VENDOR.json"
 NOTICE = "THIRD_PARTY.md"
 
@@ -84,6 +84,32 @@ PACKAGES = (
 )
 
 
+TESTS = (Package("axe-core", "4.14.1", "MPL-2.0", {"axe.js": "axe.min.js"}),)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A folder of vendored files."""
+
+    folder: Path
+    packages: tuple[Package, ...]
+
+    @property
+    def name(self) -> str:
+        return self.folder.relative_to(ROOT).as_posix()
+
+    def manifest(self) -> dict[str, list[dict[str, object]]]:
+        path = self.folder / MANIFEST
+        read: dict[str, list[dict[str, object]]] = json.loads(path.read_text()) if path.exists() else {"packages": []}
+        return read
+
+
+SHELVES = (
+    Shelf(ROOT / "channels" / "websocket" / "web" / "vendor", PACKAGES),
+    Shelf(ROOT / "tests" / "page" / "vendor", TESTS),  # never shipped: a wheel has no tests
+)
+
+
 def adapted(path: str, data: bytes) -> bytes:
     """Return the file as the page serves it: relative imports, no source map, woff2 fonts only."""
     if path.endswith(".js"):
@@ -117,11 +143,11 @@ def fetch(package: Package, folder: Path) -> tuple[str, dict[str, bytes]]:
     return integrity, files
 
 
-def vendor() -> None:
-    known = {row["name"]: row for row in read_manifest()["packages"]} if (VENDOR / MANIFEST).exists() else {}
+def vendor(shelf: Shelf) -> None:
+    known = {row["name"]: row for row in shelf.manifest()["packages"]}
     rows, notices, keep = [], [], {MANIFEST, NOTICE}
     with tempfile.TemporaryDirectory() as folder:
-        for package in PACKAGES:
+        for package in shelf.packages:
             integrity, files = fetch(package, Path(folder))
             before = known.get(package.name, {})
             if before.get("version") == package.version and before["integrity"] != integrity:
@@ -129,7 +155,7 @@ def vendor() -> None:
             hashes = {}
             for path, source in package.files.items():
                 data = adapted(path, files[source])
-                target = VENDOR / path
+                target = shelf.folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(data)
                 hashes[path] = {"from": source, "sha256": hashlib.sha256(data).hexdigest()}
@@ -145,28 +171,23 @@ def vendor() -> None:
             )
             text = files[package.licence_file].decode().strip()
             notices.append(f"## {package.name} {package.version} ({package.licence})\n\n```\n{text}\n```\n")
-    for file in [file for file in VENDOR.rglob("*") if file.is_file()]:
-        if file.relative_to(VENDOR).as_posix() not in keep:
+    for file in [file for file in shelf.folder.rglob("*") if file.is_file()]:
+        if file.relative_to(shelf.folder).as_posix() not in keep:
             file.unlink()
-    (VENDOR / MANIFEST).write_text(json.dumps({"packages": rows}, indent=2) + "\n")
+    (shelf.folder / MANIFEST).write_text(json.dumps({"packages": rows}, indent=2) + "\n")
     head = (
-        "# Third-party software in the web page\n\n"
+        f"# Third-party software in {shelf.name}\n\n"
         "The files beside this one come from the packages below; `VENDOR.json` has their versions and hashes. "
         "Changes made to them: imports made relative, source-map comments and old font formats removed.\n\n"
     )
-    (VENDOR / NOTICE).write_text(head + "\n".join(notices))
+    (shelf.folder / NOTICE).write_text(head + "\n".join(notices))
 
 
-def read_manifest() -> dict[str, list[dict[str, object]]]:
-    manifest: dict[str, list[dict[str, object]]] = json.loads((VENDOR / MANIFEST).read_text())
-    return manifest
-
-
-def problems() -> list[str]:
+def problems(shelf: Shelf) -> list[str]:
     """Say what is wrong with the vendor folder, without a network."""
     found, listed = [], {MANIFEST, NOTICE}
-    rows = {row["name"]: row for row in read_manifest()["packages"]}
-    for package in PACKAGES:
+    rows = {row["name"]: row for row in shelf.manifest()["packages"]}
+    for package in shelf.packages:
         row = rows.get(package.name)
         if row is None or row["version"] != package.version:
             found.append(
@@ -179,16 +200,16 @@ def problems() -> list[str]:
             found.append(f"{package.name}: the manifest lists other files than the script; run the script")
         for path, entry in files.items():
             listed.add(path)
-            target = VENDOR / path
+            target = shelf.folder / path
             if not target.is_file():
                 found.append(f"{path}: missing")
             elif hashlib.sha256(target.read_bytes()).hexdigest() != entry["sha256"]:
                 found.append(f"{path}: changed by hand, its hash is not the recorded one")
             elif path.endswith(".js") and (bare := BARE.search(target.read_text())):
                 found.append(f"{path}: imports {bare[3]!r} by a bare name")
-        if f"## {package.name} {package.version} " not in (VENDOR / NOTICE).read_text():
+        if f"## {package.name} {package.version} " not in (shelf.folder / NOTICE).read_text():
             found.append(f"{package.name}: no licence text in {NOTICE}")
-    files_there = (file.relative_to(VENDOR).as_posix() for file in VENDOR.rglob("*") if file.is_file())
+    files_there = (file.relative_to(shelf.folder).as_posix() for file in shelf.folder.rglob("*") if file.is_file())
     found.extend(f"{path}: not in the manifest" for path in files_there if path not in listed)
     return found
 
@@ -197,10 +218,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="verify hashes offline and change nothing")
     if not parser.parse_args().check:
-        vendor()
-    found = problems()
-    print("\n".join(found) or f"{VENDOR.name}: {len(PACKAGES)} packages, every hash is right")
-    return 1 if found else 0
+        for shelf in SHELVES:
+            vendor(shelf)
+    failed = False
+    for shelf in SHELVES:
+        found = problems(shelf)
+        failed = failed or bool(found)
+        print("\n".join(found) or f"{shelf.name}: {len(shelf.packages)} packages, every hash is right")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ async def visit(browser: Browser, stage: Stage) -> AsyncIterator[OpenPage]:
     async with AsyncExitStack() as stack:
 
         async def open_page(fragment: str = "", *, ready: bool = True, **options: Any) -> Page:
-            context = await browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+            context = await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
             stack.push_async_callback(context.close)
             await context.add_init_script(WATCH)
             page = await context.new_page()

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from channels.websocket.adapter import WebSocketChannel
 from nanobot import channel
-from nanobot.channel import Command, SessionSummary, TurnState
+from nanobot.channel import About, Command, SessionSummary, TurnState
 from nanobot.clock import SystemClock
 from nanobot.events import (
     Event,
@@ -129,9 +129,14 @@ class Play:
         self.text = ""
         self.streams += 1
 
+    def begin_anew(self) -> None:
+        """As /new does, once the old messages are in the archive."""
+        self.stage.channel.show(SessionUpdated(self.inbound.key, "", self.inbound.address, "thread"))
+
     def goal(self, objective: str, status: str = "active") -> None:
         goal = {"status": status, "objective": objective, "started_at": self.began - 754}
         self.stage.port.sessions.metadata[self.inbound.key] = {"goal_state": goal}
+        self.stage.port.sessions.abouts[self.inbound.key] = About(goal_state=goal)
         self.show(GoalChanged, goal)
 
     def steer(self, inbound: Inbound) -> None:

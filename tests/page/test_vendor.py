@@ -26,6 +26,7 @@ def test_every_vendored_file_has_its_recorded_hash() -> None:
 def test_a_changed_vendored_file_is_found(tmp_path: Path) -> None:
     target = tmp_path / "channels" / "websocket" / "web" / "vendor"
     shutil.copytree(WEB / "vendor", target)
+    shutil.copytree(ROOT / "tests" / "page" / "vendor", tmp_path / "tests" / "page" / "vendor")
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "vendor_web.py", tmp_path / "scripts")
     with (target / "preact.js").open("a") as file:
