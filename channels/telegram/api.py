@@ -1,7 +1,5 @@
 """The Bot API by python-telegram-bot: one client for calls, one for long polling, and what its errors mean here."""
 
-import os
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,17 +9,8 @@ from urllib.parse import quote
 import aiohttp
 
 from nanobot.channel import DeadlineExceeded, RetryLater, Undeliverable, Unreachable, deadline
-
-# The library warns about its own old meaning of times unless it is told that the new one is understood.
-os.environ.setdefault("PTB_TIMEDELTA", "true")
-# httpx loads its command line (click, rich, pygments: 9 MB, 0.2 s) where those are installed, unless that module is
-# said to be absent; it then makes do without, by its own design.
-_without_command_line = "httpx" not in sys.modules and "httpx._main" not in sys.modules
-if _without_command_line:
-    sys.modules["httpx._main"] = None  # type: ignore[assignment]
-
-from telegram import Bot  # noqa: E402
-from telegram.error import (  # noqa: E402
+from telegram import Bot
+from telegram.error import (
     BadRequest,
     ChatMigrated,
     Forbidden,
@@ -31,10 +20,7 @@ from telegram.error import (  # noqa: E402
     TelegramError,
 )
 
-from .request import AiohttpRequest  # noqa: E402
-
-if _without_command_line:
-    del sys.modules["httpx._main"]
+from .request import AiohttpRequest
 
 CALL_SECONDS = 20.0
 UPLOAD_SECONDS = 50.0  # of a file; below the time that the outbox allows one delivery

@@ -36,6 +36,7 @@ from .text import preview
 from .wire import is_private, thread_id
 
 TYPING_SECONDS = 4.5  # the platform shows it for 5
+TYPING_AFTER = 0.15  # an answer that is there at once needs none
 REFRESH = {
     True: 5.0,
     False: 10.0,
@@ -54,7 +55,7 @@ class Preview:
         self.ref = ""  # id of the posted preview
         self.shown = ""
         self.shown_at = 0.0
-        self.typed_at = -TYPING_SECONDS
+        self.typed_at = picture.started + TYPING_AFTER - TYPING_SECONDS
         self.changed = asyncio.Event()
         self.ended = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
