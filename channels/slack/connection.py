@@ -192,6 +192,8 @@ class Connection:
         handler.client.message_listeners.append(hello)
         try:
             async with deadline(CONNECT_SECONDS, "opening Slack's socket"):
+                # Asked for here: inside connect a refusal would only be repeated.
+                handler.client.wss_uri = await handler.client.issue_new_wss_url()
                 await handler.connect_async()  # type: ignore[no-untyped-call]
                 await self._hello.wait()
         except SlackApiError as error:
