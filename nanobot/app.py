@@ -181,6 +181,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             limits=Limits(idle_turns=limits.max_idle_turns),
             board=board,
             later=scheduler,
+            busy=children.records.running,
         )
         goal_desk = GoalDesk(goals, Verifier(toolbox, models, prompts, clock))
         bench = Workbench(
@@ -201,7 +202,7 @@ async def running(config: Config) -> AsyncIterator[App]:
         policies = {one.name: Policy.of(one.values) for one in config.enabled()}
         commands = Commands(Approval(policies, desk))
         actors = Actors(bench, commands, compactor, goals, clock, publish, deliverer.submit, dispatcher.wake)
-        children.connect(actors, bench)
+        children.connect(actors, bench, goals)
         chat = ChatCommands(
             actors, transcripts, desk, compactor, goals, models, owner_test(config), clock, publish
         )

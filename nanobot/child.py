@@ -10,7 +10,7 @@ import msgspec
 
 from nanobot.errors import ToolError
 from nanobot.executor import ENDINGS, ProcessRecord, Spent, Status
-from nanobot.messages import Address
+from nanobot.messages import Address, Inbound
 
 CHANNEL = "sub"  # a sub-session's key is sub:<id>
 SHORTEST = 4  # characters of an id that are enough to look for it
@@ -103,6 +103,14 @@ class Settings(Protocol):
 
     @property
     def allowed_dirs(self) -> Sequence[str]: ...
+
+
+class Purse(Protocol):
+    """What limits a session's tokens: its goal."""
+
+    async def remaining(self, key: str) -> int | None: ...
+
+    async def charge(self, key: str, tokens: int) -> None: ...
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -273,6 +281,21 @@ def report(child: Child, answer: str, limit: int = 20_000) -> str:
     elif not child.error:
         lines += ["", "(no response captured)"]
     return "\n".join(lines)
+
+
+def result(child: Child, answer: str) -> Inbound:
+    """The same as a message, known by child and turn: accepted twice, it is there once."""
+    parent = child.address
+    return Inbound(
+        channel=parent.channel,
+        message_id=f"child:{child.id}:{child.turn}",
+        chat_id=parent.chat_id,
+        thread=parent.thread,
+        text=report(child, answer),
+        sender=child.key,
+        kind="child_result",
+        session=child.parent,
+    )
 
 
 def _newest(child: Child) -> float:

@@ -44,6 +44,12 @@ class ChildRecords:
         """A session's own, newest first."""
         return [child for child in self.all() if child.parent == session]
 
+    def root(self, session: str) -> str:
+        """The session of a person that a session came of, however deep."""
+        while (child := self.get(session)) is not None:
+            session = child.parent
+        return session
+
     def running(self, session: str) -> int:
         return sum(1 for one in self._children.values() if one.parent == session and not one.ended)
 

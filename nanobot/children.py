@@ -17,7 +17,7 @@ from loguru import logger
 
 from nanobot import child as rules
 from nanobot.channel import TurnState
-from nanobot.child import CHANNEL, Caller, Child, Settings
+from nanobot.child import CHANNEL, Caller, Child, Purse, Settings
 from nanobot.child_desk import ExecutorDesk
 from nanobot.child_orphans import kill_abandoned, kill_orphans, sweep
 from nanobot.child_records import ChildRecords, Histories
@@ -73,10 +73,12 @@ class Children:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns: Turns
+        self._purse: Purse
         self._bench: Workbench
 
-    def connect(self, turns: Turns, bench: Workbench) -> None:
+    def connect(self, turns: Turns, bench: Workbench, purse: Purse) -> None:
         self._turns = turns
+        self._purse = purse
         self._bench = bench
         turns.below = self.end_all
 
@@ -157,6 +159,7 @@ class Children:
         )
         if refused:
             raise ToolError(*refused)
+        await self._affordable(caller.session)
         default = Path(parent.working_dir) if parent else self._workspace
         hidden = [self._state.resolve(), self._workspace.resolve() / "channels"]
         place = rules.directory(working_dir, default, limits.allowed_dirs, hidden)
@@ -209,6 +212,7 @@ class Children:
         )
         if refused:
             raise ToolError(*refused)
+        await self._affordable(child.parent)
         child = await self.records.put(
             rules.moved(
                 child,
@@ -304,21 +308,21 @@ class Children:
         child = rules.moved(child, status, now, error=error, unread=not waited, awaited=False, **changes)
         if not waited:
             await self._report(child, answer)
-        return await self.records.put(child)
+        child = await self.records.put(child)
+        if len(child.ledger) >= child.turn:  # else nothing is known of what it used
+            used = child.ledger[child.turn - 1].usage
+            await self._purse.charge(self.records.root(child.parent), used.input + used.output)
+        return child
+
+    async def _affordable(self, session: str) -> None:
+        """What a session's goal may still spend bounds what it delegates."""
+        if await self._purse.remaining(self.records.root(session)) == 0:
+            raise ToolError(
+                "the goal's tokens are used up", "report what there is; the user can raise the budget"
+            )
 
     async def _report(self, child: Child, answer: str) -> None:
-        parent = child.address
-        message = Inbound(
-            channel=parent.channel,
-            message_id=f"child:{child.id}:{child.turn}",
-            chat_id=parent.chat_id,
-            thread=parent.thread,
-            text=rules.report(child, answer),
-            sender=child.key,
-            kind="child_result",
-            session=child.parent,
-        )
-        accepted = await self._store.inbox.accept(message)
+        accepted = await self._store.inbox.accept(rules.result(child, answer))
         if not accepted.duplicate:
             self._turns.queued(child.parent)
             self._wake(child.parent)

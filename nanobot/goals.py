@@ -24,6 +24,9 @@ from nanobot.tools.goal import NAMES
 
 KIND: Literal["goal"] = "goal"
 COMPLETE = "complete_goal"
+# Calls after which a turn may do nothing but wait for what it delegated.
+WAITING = frozenset({"delegate", "check_session", "peek_session", "list_sessions", "sleep"})
+DELEGATED_SECONDS = 300.0  # a goal looks after what it delegated this often; its end wakes it at once
 # Seconds before a turn follows one that failed: a provider that is down for an hour does not end a night's work.
 RETRY_SECONDS = (15.0, 60.0, 300.0, 900.0, 1_800.0)
 
@@ -74,6 +77,7 @@ class Goals:
         board: Board | None = None,
         later: Later | None = None,
         retry_seconds: Sequence[float] = RETRY_SECONDS,
+        busy: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self.clock = clock
         self.budget = budget or Budget()
@@ -83,6 +87,7 @@ class Goals:
         self._limits = limits or Limits()
         self._retry_seconds = retry_seconds
         self._later = later
+        self._busy = busy  # how many sub-sessions of a session are at work
         self._board = board
         self._active: set[str] = set()  # sessions whose goal was active when last seen
         self._led: dict[str, str] = {}  # session → the goal's own turn that was begun last
@@ -211,6 +216,21 @@ class Goals:
         elif present.status == "active" and present.idle:
             await self.save(key, msgspec.structs.replace(present, idle=0, repeats=0), turn)
 
+    async def remaining(self, key: str) -> int | None:
+        """Tokens that a session's unfinished goal has left; None where nothing limits it."""
+        present = await self.load(key)
+        if present is None or present.status in ENDED:
+            return None
+        return max(0, present.budget.tokens - present.spent.tokens)
+
+    async def charge(self, key: str, tokens: int) -> None:
+        """Count what a goal's sub-session used; what follows from it, the goal's next turn decides."""
+        present = await self.load(key)
+        if present is None or present.status in ENDED or not tokens:
+            return
+        spent = msgspec.structs.replace(present.spent, tokens=present.spent.tokens + tokens)
+        await self.save(key, msgspec.structs.replace(present, spent=spent))
+
     async def fumbled(self, key: str, turn: str, problem: str) -> None:
         """A call of complete_goal failed."""
         present = await self.load(key)
@@ -257,18 +277,22 @@ class Goals:
             return NOTHING
         lead = claim.rows[0].inbound
         own = lead.kind == KIND and lead.meta.get("goal") == present.id
-        if own and present.turn != claim.turn:
+        delegated = False
+        if own:
             facts = facts_of(transcript.messages, claim.turn, final)
-            present = await self.save(
-                key, after_turn(present, facts, self._limits, self.clock.now()), claim.turn
-            )
+            delegated = self._busy(key) > 0 and facts.waited
+            if delegated:
+                facts = msgspec.structs.replace(facts, waits=True)
+            if present.turn != claim.turn:
+                counted = after_turn(present, facts, self._limits, self.clock.now())
+                present = await self.save(key, counted, claim.turn)
         self._note(key, present)
         announcement = ""
         if present.by == claim.turn:
             announcement = goal_texts.announcement(present, str(final.get("content") or ""), self.clock.now())
         follow_up = self.follow_up(key, present)
-        if follow_up is not None and present.failures and self._later is not None:
-            wait = self._retry_seconds[min(present.failures, len(self._retry_seconds)) - 1]
+        wait = self._pause(present, delegated=delegated)
+        if follow_up is not None and wait and self._later is not None:
             await self._later.postpone(follow_up, self.clock.now() + timedelta(seconds=wait))
             follow_up = None
         if not (present.open or own or present.by == claim.turn or claim.session != key):
@@ -296,6 +320,12 @@ class Goals:
             meta={"goal": goal.id, "number": goal.number},
         )
 
+    def _pause(self, goal: Goal, *, delegated: bool) -> float:
+        """Seconds before the goal's next turn."""
+        if goal.failures:
+            return self._retry_seconds[min(goal.failures, len(self._retry_seconds)) - 1]
+        return DELEGATED_SECONDS if delegated else 0.0
+
     def _prompt(self, goal: Goal) -> str:
         if goal.spent.turns == 0:
             return self._prompts.text(
@@ -317,6 +347,7 @@ class Goals:
 def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
     """What a turn came to, read from its lines."""
     calls: list[str] = []
+    names: set[str] = set()
     for index in range(len(lines) - 1, -1, -1):
         line = lines[index]
         if line.get("turn") != turn:
@@ -327,6 +358,7 @@ def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
             function = call["function"]
             if function["name"] not in NAMES:  # those do not bring a goal forward
                 calls.append(f"{function['name']} {function['arguments']}")
+                names.add(function["name"])
     usage = msgspec.convert(final.get("usage") or {}, Usage)
     return TurnFacts(
         turn=turn,
@@ -334,6 +366,7 @@ def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
         stopped=final.get("injected") == "stopped",
         text=str(final.get("content") or ""),
         tools=len(calls),
+        waited=names <= WAITING,
         did=" ".join(sorted(calls))[:2_000],
         tokens=usage.input + usage.output,
         seconds=int(final.get("latency_ms") or 0) / 1_000,

@@ -118,6 +118,7 @@ class InMemory:
             budget=world.settings.get("budget"),
             board=self.board,
             later=self.scheduler,
+            busy=world.settings.get("busy", lambda _: 0),
             retry_seconds=world.settings.get("retry_seconds", (0.0,)),
         )
         tools = [*world.tools, *(delegation_tools(self.children) if world.delegation else ())]
@@ -157,7 +158,7 @@ class InMemory:
             self.deliverer.submit,
             self.dispatcher.wake,
         )
-        self.children.connect(self.actors, self.bench)
+        self.children.connect(self.actors, self.bench, self.goals)
         chat = ChatCommands(
             self.actors,
             self.transcripts,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from nanobot.executor import Executor
-from nanobot.messages import Line, new_id
+from nanobot.messages import Inbound, Line, new_id
 from nanobot.model import Finished, ModelRequest, Text, ToolCall, Usage
 from nanobot.models.scripted import Reply, ScriptedModel, obey
 from nanobot.security import tree
@@ -310,6 +310,26 @@ async def test_a_stop_of_an_idle_parent_stops_what_it_left_working(tmp_path: Pat
         await use(gateway, "delegate", task="HANG", mode="async")
         assert await gateway.actors.stop("fake:c") == (True, 0)
         assert [one.status for one in gateway.children.records.all()] == ["killed"]
+
+
+async def test_what_a_child_uses_is_taken_from_the_goals_budget(tmp_path: Path) -> None:
+    def counting(request: ModelRequest) -> Reply:
+        if request.session.startswith("sub:"):
+            return [Text("ok"), Finished("stop", Usage(70, 7))]
+        return obey(request)
+
+    async with life(world_of(tmp_path, ScriptedModel(counting))) as gateway:
+        begun = Inbound("fake", "m", "c", "/goal an objective")
+        await gateway.goals.begin("fake:c", begun, "t", "an objective", ())
+        await gateway.goals.move("fake:c", "pause")
+        first = await use(gateway, "delegate", task="x")
+        assert first["success"] is True
+        goal = await gateway.goals.load("fake:c")
+        assert goal
+        assert goal.spent.tokens == 77
+        await gateway.goals.charge("fake:c", goal.budget.tokens)
+        refused = await use(gateway, "delegate", task="y")
+        assert (refused["success"], refused["error"]) == (False, "the goal's tokens are used up")
 
 
 async def test_sleep_is_capped_and_refuses_nothing(tmp_path: Path) -> None:
