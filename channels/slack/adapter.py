@@ -42,7 +42,7 @@ class SlackChannel:
     """Implements `nanobot.channel.Channel`."""
 
     name = "slack"
-    capabilities = Capabilities(live=True, reconcile=True, max_text=LIMIT)
+    capabilities = Capabilities(live=True, reconcile=True, progress=True, max_text=LIMIT)
 
     def __init__(self, port: Port, pace: Pace | None = None) -> None:
         self.name = port.name
@@ -119,7 +119,7 @@ class SlackChannel:
         click = read_click(body, me) if me is not None else None
         if click is None:
             return
-        if await self._intake.click(click):
+        if await self._intake.click(click) and not click.value.startswith("/"):  # commands can be given again
             self._later(self._answered(click))
 
     async def on_command(self, body: Mapping[str, Any]) -> None:
@@ -139,7 +139,7 @@ class SlackChannel:
         )
 
     async def _answered(self, click: Click) -> None:
-        """Buttons that were pressed cannot be pressed again."""
+        """A choice that was made cannot be made again."""
         text = click.text[:3_000] or click.label
         blocks = answered(click)
         await self._api.call(

@@ -270,6 +270,21 @@ async def test_a_choice_is_a_press_and_comes_back_as_a_message(tmp_path: Path) -
     assert posted.shown == "May I?"
 
 
+async def test_buttons_that_stand_for_commands_stay(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1", "/goal tidy")
+        buttons = [{"label": "Pause", "value": "/goal pause"}]
+        receipt = await gateway.channel.deliver(gateway.reply(asked, "Active", meta={"buttons": buttons}))
+        [posted] = gateway.workspace.by_bot("DU1")
+        for _ in range(2):
+            assert await gateway.slack.click(posted, "U1", "Pause").acked()
+        edit = Outbound("t", 0, asked.address, "Paused", kind="notice", ref=receipt.ref, meta={"goal": "t"})
+        await gateway.channel.deliver(edit)
+
+        assert [message.text for message in gateway.port.accepted[1:]] == ["/goal pause", "/goal pause"]
+        assert gateway.workspace.shown("DU1") == ["Paused"]
+
+
 async def test_a_command_where_the_bot_is_no_member_is_answered_to_its_giver(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         gateway.workspace.channel("C9", member=False)
