@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from nanobot import __version__, http
+from nanobot import __version__, http, plugins
 from nanobot.clock import SystemClock, deadline, stamp
 from nanobot.config import ChannelSettings, Config, load
 from nanobot.errors import DeadlineExceeded, NanobotError
@@ -27,6 +27,7 @@ from nanobot.stores.lock import holder
 from nanobot.workspace import CONFIG_FILE, state_dir
 
 MODEL_SECONDS = 60.0  # for one short answer; the embedded model loads first
+PLATFORM_SECONDS = 60.0  # for all a channel asks its platform
 LOW_DISK, NO_DISK = 1 << 30, 100 << 20  # bytes free: a warning, a failure
 BUILT = 1_735_689_600.0  # 2025-01-01: no clock that is right shows less
 AHEAD_SECONDS = 120.0  # files this far in the future mean that the clock went back
@@ -59,7 +60,11 @@ async def examine(workspace: Path, *, ask_model: bool = True) -> AsyncIterator[C
     if config is None:
         return
     for channel in config.enabled():
-        yield enabled_channel(channel)
+        found = enabled_channel(channel)
+        yield found
+        if ask_model and found.status == "ok":
+            for check in await platform(channel, workspace):
+                yield check
     yield commands(config)
     yield listening(config)
     yield await model(config, ask=ask_model)
@@ -154,6 +159,21 @@ def enabled_channel(channel: ChannelSettings) -> Check:
     return Check(
         name, "ok", f"{manifest.title}; {', '.join(given) + ' set' if given else 'no credentials set'}"
     )
+
+
+async def platform(channel: ChannelSettings, workspace: Path) -> list[Check]:
+    """What the platform itself says about the set-up, where the channel knows how to ask."""
+    name = f"channel {channel.name}"
+    try:
+        module = plugins.load_checkup(channel.name, workspace, replace=channel.named)
+        if module is None:
+            return []
+        async with deadline(PLATFORM_SECONDS, f"asking {channel.manifest.title}"):
+            return [
+                Check(name, one.status, one.text, one.remedy) for one in await module.examine(channel.values)
+            ]
+    except NanobotError as error:
+        return [Check(name, "fail", str(error), f"Mend [channels.{channel.name}].")]
 
 
 def commands(config: Config) -> Check:

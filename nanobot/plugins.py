@@ -53,6 +53,13 @@ def load_channel(name: str, workspace: Path | None, *, replace: bool = False) ->
     return module
 
 
+def load_checkup(name: str, workspace: Path | None, *, replace: bool = False) -> ModuleType | None:
+    """A channel's `checkup`, whose `examine(values)` asks the platform about its set-up; None where it has none."""
+    load_channel(name, workspace, replace=replace)
+    full = f"{PARENT}.{name}.checkup"
+    return importlib.import_module(full) if importlib.util.find_spec(full) else None
+
+
 def _import(full: str, entry: Path, manifest: Manifest) -> ModuleType:
     loaded = sys.modules.get(full)
     if loaded is not None and _same(loaded, entry):

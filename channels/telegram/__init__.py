@@ -2,6 +2,5 @@
 
 from . import library  # isort: skip - first
 from .adapter import TelegramChannel, create
-from .checks import check
 
-__all__ = ["TelegramChannel", "check", "create", "library"]
+__all__ = ["TelegramChannel", "create", "library"]
