@@ -35,7 +35,9 @@ def fill(stage: Stage) -> None:
     asked["tool_calls"] = [{"id": "c", "type": "function", "function": call}]
     result = line("tool", "2 failed", "3")
     result.update(tool_call_id="c", error=True)
-    stage.fill("websocket:a", line("user", "And the tests?", "3"), asked, result, line("assistant", "Two fail.", "3"))
+    stage.fill(
+        "websocket:a", line("user", "And the tests?", "3"), asked, result, line("assistant", "Two fail.", "3")
+    )
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "forced", "phone"])
@@ -171,8 +173,18 @@ async def test_the_keyboard_reaches_everything_in_order(stage: Stage, visit: Ope
         if name == "Attach a file":
             break
     assert "body" not in seen
-    order = ["Skip to the message box", "New chat", "Filter sessions", "Explain the bucket", "Keys", "Messages", "Copy code", "Message", "Attach a file"]
-    places = [next(at for at, name in enumerate(seen) if wanted in name) for wanted in order]
+    order = [
+        "Skip to the message box",
+        "New chat",
+        "Filter sessions",
+        "Explain the bucket",
+        "Keys",
+        "Messages",
+        "Copy code",
+        "Message",
+        "Attach a file",
+    ]
+    places = [next((at for at, name in enumerate(seen) if wanted in name), -1) for wanted in order]
     assert places == sorted(places), seen
     await page.get_by_role("button", name="Copy code").first.focus()
     await page.keyboard.press("Enter")

@@ -75,6 +75,7 @@ function App() {
     if (!open) return undefined;
     side.current?.querySelector("button")?.focus();
     const keys = (/** @type {KeyboardEvent} */ event) => {
+      if (document.querySelector("dialog[open]")) return;
       if (event.key === "Escape") drawer.value = false;
       if (event.key === "Tab") keepInside(side.current, event);
     };
@@ -89,7 +90,7 @@ function App() {
   return html`<div class=${`app ${open ? "drawn" : ""}`}>
       <div class="side" ref=${side}><${Sidebar} onLeave=${() => (drawer.value = false)} /></div>
       <div class="scrim" onClick=${() => (drawer.value = false)}></div>
-      <main aria-label="Chat" inert=${open}>
+      <main id="main" tabindex="-1" aria-label="Chat" inert=${open}>
         <${Header} />
         <${GoalStrip} chat=${chat} />
         <div class="thread"><${Thread} key=${chat.view.value ? `${chat.key} at ${chat.view.value.target.value}` : chat.key} chat=${chat} /></div>
@@ -115,7 +116,7 @@ function keepInside(box, event) {
 
 document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
   event.preventDefault(); // the address names the chat
-  document.getElementById("message")?.focus();
+  (document.getElementById("message") ?? document.getElementById("main"))?.focus();
 });
 effect(() => {
   const count = unseen.value ? `(${unseen.value}) ` : "";

@@ -122,7 +122,8 @@ function block(token, tight = false, open = false) {
     case "def":
       return null;
     case "heading":
-      return html`<${`h${Math.min(6, token.depth + 1)}`} class=${`d${token.depth}`}>${inline(token.tokens)}<//>`;
+      // Below the page's own headings, without gaps where a text begins with a lower one.
+      return html`<${`h${Math.min(5, Math.max(3, token.depth + 1))}`} class=${`d${token.depth}`}>${inline(token.tokens)}<//>`;
     case "paragraph":
       return html`<p>${inline(token.tokens)}</p>`;
     case "text":

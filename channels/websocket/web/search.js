@@ -62,6 +62,7 @@ export default function Search({ onClose }) {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step && found.length) chosen.value = (chosen.value + step + found.length) % found.length;
     else if (event.key === "Enter") take(found[chosen.value]);
+    else if (event.key === "Escape") onClose(); // the browser would only empty the box
     else return;
     event.preventDefault();
   };

@@ -59,7 +59,7 @@ export function Sidebar({ onLeave }) {
     <label class="filter">
       ${icon("search")}<input type="search" aria-label="Filter sessions" placeholder="Filter" value=${filter.value} onInput=${(/** @type {any} */ event) => (filter.value = event.target.value)} />
     </label>
-    <button type="button" class="quiet find" aria-label="Search all messages" title="Search all messages (Ctrl+K)" aria-haspopup="dialog" onClick=${() => show("search", "Search")}><kbd>Ctrl K</kbd></button>
+    <button type="button" class="quiet find" aria-label="Search all messages" title="Search all messages (Ctrl+K)" aria-haspopup="dialog" onClick=${() => show("search", "Search")}><span class="keycap" data-keys=${/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}></span></button>
     </div>
     <div class="rows">
       ${[...groups].map(

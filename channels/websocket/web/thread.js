@@ -88,6 +88,7 @@ export function Thread({ chat: whole }) {
     pin.toEnd();
   };
   return html`<div class="scroll" ref=${view} tabindex="0" role="region" aria-label="Messages">
+      <h2 class="unseen">Conversation</h2>
       <div class="column" ref=${content} role="log" aria-live="off" aria-label="Conversation">
         ${chat.before.value !== null && html`<div class="earlier" aria-hidden="true"></div>`}
         ${chunks.map(
