@@ -49,11 +49,12 @@ class Said(msgspec.Struct, frozen=True):
     private: bool = False  # a direct chat with one person
     mentioned: bool = False
     follows_us: bool = False  # the thread hangs on a message of ours
+    home: str = ""  # our own team; the sender's differs in channels shared between workspaces
 
     @property
     def id(self) -> str:
         """What duplicates are known by: a `message` and an `app_mention` of one text differ in event_id, not in this."""
-        return f"{self.team}:{self.channel}:{self.ts}"
+        return f"{self.home}:{self.channel}:{self.ts}"
 
     @property
     def thread(self) -> str:
@@ -77,7 +78,8 @@ def read_message(body: Mapping[str, Any], me: Me) -> Said | None:
         return None
     private = event.get("channel_type") == "im" or channel.startswith("D")
     return Said(
-        team=str(event.get("team") or body.get("team_id") or me.team),
+        team=str(event.get("user_team") or event.get("team") or body.get("team_id") or me.team),
+        home=me.team,
         channel=channel,
         ts=ts,
         user=user,

@@ -36,6 +36,15 @@ async def test_a_mention_and_its_message_are_one_and_open_a_thread(tmp_path: Pat
     assert (accepted.text, accepted.mentioned, accepted.private) == ("hello", True, False)
 
 
+async def test_a_mention_that_names_its_team_and_a_message_that_does_not_are_one(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        message, ways = gateway.slack.say("C1", "U1", HELLO, raw=True, fields={"team": "T9"})
+        _, more = gateway.slack.say("C1", "U1", HELLO, raw=True, ts=message.ts, fields={"team": None})
+        assert all([await way.acked() for way in [*ways, *more]])
+
+    assert len(gateway.port.accepted) == 1
+
+
 async def test_a_lost_acknowledgement_and_a_duplicate_event_change_nothing(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         gateway.slack.events.ack_seconds = 0.2
