@@ -22,6 +22,7 @@ from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
 from nanobot.child_requests import follow
 from nanobot.child_tasks import ChildTasks
+from nanobot.child_watch import ChildWatch
 from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
@@ -167,7 +168,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             workspace, state, config.security, sender(store, deliverer), Audit(state / "audit.jsonl")
         )
         toolbox = toolbox.extended([reader(skills)])
-        publish = children.listening(publisher(bus))
+        publish = ChildWatch(children, store.inbox).listening(children.listening(publisher(bus)))
         board = ProgressBoard(channels, store.outbox, store.keys("progress"), clock)
         stack.push_async_callback(board.close)
         scheduler = Scheduler(store.schedules, store.inbox, clock, dispatcher.wake)

@@ -27,6 +27,7 @@ class ExecutorDesk:
         self._clock = clock
         self._timeout = timeout
         self._end = end
+        self.on_step: Callable[[Child, Step], None] = lambda _child, _step: None
         self.keep = draining  # a turn goes on without us when it is the gateway that stops
 
     async def job(self, session: str, prompt: str) -> Job:
@@ -81,6 +82,8 @@ class ExecutorDesk:
 
     def stepped(self, session: str, step: Step) -> None:
         child = self._records.get(session)
+        if child is not None:
+            self.on_step(child, step)
         if child is not None and step.kind == "message":
             last = rules.cut(step.text, 400)
             self._records.note(msgspec.structs.replace(child, last=last, updated_at=self._clock.now()))

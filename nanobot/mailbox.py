@@ -14,7 +14,7 @@ LONGEST_DELAY = 300.0  # seconds; a platform that is down for hours is still ask
 
 def rank(kind: InboundKind) -> int:
     """The order in which a session's messages are taken: people, then results, then work that goes on by itself."""
-    return {"user": 0, "child_result": 1}.get(kind, 2)
+    return {"user": 0, "child_result": 1, "nudge": 1}.get(kind, 2)
 
 
 def next_turn(rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -35,8 +35,8 @@ def next_turn(rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def may_steer(row: Row) -> bool:
-    """Whether a waiting row may join the turn that runs: what a person said, and what a sub-session brought back."""
-    return row.status == "pending" and row.inbound.kind in {"user", "child_result"}
+    """Whether a waiting row may join the turn that runs: what people, sub-sessions and watchers say."""
+    return row.status == "pending" and row.inbound.kind in {"user", "child_result", "nudge"}
 
 
 def exhausted(attempt: int, limit: int = MAX_ATTEMPTS) -> bool:

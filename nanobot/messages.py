@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-# "task": what a session gives its sub-session to do; "child_result": what came of it, for the parent
-InboundKind = Literal["user", "goal", "child_result", "schedule", "task"]
+# "task": what a session gives its sub-session to do; "child_result": what came of it, for the parent;
+# "nudge": said by a watcher to the turn that runs, and to no other
+InboundKind = Literal["user", "goal", "child_result", "schedule", "task", "nudge"]
 OutboundKind = Literal["reply", "notice", "error"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -178,6 +178,9 @@ class Actors:
         if final is not None:  # it was answered before the interruption; only the commit is missing
             await self._ending.commit(running, transcript, final, status_of(final), "")
             return
+        if lead.inbound.kind == "nudge":  # the turn it was meant for has ended
+            await self._ending.discard(running)
+            return
         if lead.inbound.kind == KIND and not await self._goals.due(key, claim):
             await self._ending.discard(running)
             return

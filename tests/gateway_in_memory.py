@@ -18,6 +18,7 @@ from nanobot.child import Settings
 from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
 from nanobot.child_tasks import ChildTasks
+from nanobot.child_watch import ChildWatch
 from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
@@ -104,7 +105,8 @@ class InMemory:
             f"executor/{name}": ExecutorModel(one, self.children.desk)
             for name, one in world.executors.items()
         }
-        publish = self.children.listening(publisher(self.bus))
+        watch = ChildWatch(self.children, self.store.inbox)
+        publish = watch.listening(self.children.listening(publisher(self.bus)))
         channels: dict[str, Any] = {}
         self.board = ProgressBoard(
             channels, self.store.outbox, self.store.keys("progress"), world.clock, interval=0.01

@@ -33,6 +33,7 @@ FLOORS: dict[int, set[str]] = {
         "mailbox",
         "routing",
         "trajectory",
+        "watch",
     },
     3: {
         "config",
@@ -64,6 +65,7 @@ FLOORS: dict[int, set[str]] = {
         "child_requests",
         "child_tasks",
         "child_trajectory",
+        "child_watch",
         "children",
         "commands",
         "compactor",
