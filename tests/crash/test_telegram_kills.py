@@ -57,8 +57,6 @@ async def test_a_kill_before_the_answer_left_brings_one_answer(
     gateway: Start, telegram: TelegramServer, moment: str
 ) -> None:
     process = gateway()
-    await process.start()
-    await process.terminate()
     await process.start(moment)
     telegram.say(ANN, "first")
     await process.dead()
@@ -110,8 +108,6 @@ async def test_a_kill_between_the_send_and_its_mark_is_decided_by_unknown_send(
     gateway: Start, telegram: TelegramServer, tmp_path: Path
 ) -> None:
     process = gateway(unknown_send='"hold"')
-    await process.start()
-    await process.terminate()
     await process.start("before-delivered")
     telegram.say(ANN, "first")
     await process.dead()
@@ -131,8 +127,6 @@ async def test_a_groups_final_is_an_edit_so_a_kill_before_its_mark_repeats_nothi
     gateway: Start, telegram: TelegramServer
 ) -> None:
     process = gateway()
-    await process.start()
-    await process.terminate()
     await process.start("before-delivered")
     telegram.say(GROUP, "@helper_bot hi\nSLOW 10\n" + " ".join(f"w{n}" for n in range(12)))
     await process.dead()
