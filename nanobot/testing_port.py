@@ -74,7 +74,14 @@ class FakeSessions:
 
     async def search(self, query: str, limit: int = 50) -> Sequence[Mapping[str, Any]]:
         hits = [
-            {"key": key, "title": self.titles.get(key, ""), "index": index, "excerpt": line["content"]}
+            {
+                "key": key,
+                "title": self.titles.get(key, ""),
+                "index": index,
+                "role": line["role"],
+                "excerpt": line["content"],
+                "timestamp": line.get("timestamp", ""),
+            }
             for key, lines in self.lines.items()
             for index, line in enumerate(lines)
             if query.lower() in str(line.get("content", "")).lower()

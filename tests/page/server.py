@@ -134,7 +134,9 @@ class Play:
         self.stage.channel.show(SessionUpdated(self.inbound.key, "", self.inbound.address, "thread"))
 
     def goal(self, objective: str, status: str = "active") -> None:
-        goal = {"status": status, "objective": objective, "started_at": self.began - 754}
+        self.show_goal({"status": status, "objective": objective, "started_at": self.began - 754})
+
+    def show_goal(self, goal: dict[str, Any]) -> None:
         self.stage.port.sessions.metadata[self.inbound.key] = {"goal_state": goal}
         self.stage.port.sessions.abouts[self.inbound.key] = About(goal_state=goal)
         self.show(GoalChanged, goal)

@@ -57,9 +57,9 @@ export function Sidebar({ onLeave }) {
     </div>
     <div class="look">
     <label class="filter">
-      ${icon("search")}<input type="search" aria-label="Filter sessions" placeholder="Filter" value=${filter.value} onInput=${(/** @type {any} */ event) => (filter.value = event.target.value)} />
+      ${icon("filter")}<input type="search" aria-label="Filter sessions" placeholder="Filter" value=${filter.value} onInput=${(/** @type {any} */ event) => (filter.value = event.target.value)} />
     </label>
-    <button type="button" class="quiet find" aria-label="Search all messages" title="Search all messages (Ctrl+K)" aria-haspopup="dialog" onClick=${() => show("search", "Search")}><span class="keycap" data-keys=${/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}></span></button>
+    <button type="button" class="quiet find" aria-label="Search all messages" title="Search all messages (Ctrl+K)" aria-haspopup="dialog" onClick=${() => show("search", "Search")}>${icon("search")}<span class="keycap" data-keys=${/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}></span></button>
     </div>
     <div class="rows">
       ${[...groups].map(

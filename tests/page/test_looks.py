@@ -1,0 +1,136 @@
+"""Pictures of the page's states, for people to look at: `tests/artifacts/page/*.png`, made anew by every run."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from nanobot.channel import About
+from nanobot.testing_port import line
+from tests.page.conftest import OpenPage, until
+from tests.page.server import SAMPLE, Play, Stage
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+PLACE = Path(__file__).parent.parent / "artifacts" / "page"
+KEY = "websocket:a"
+
+
+def furnish(stage: Stage) -> None:
+    now = datetime.now(UTC)
+    stage.fill(KEY, line("user", "The tests of the limits fail since yesterday. Why?", "1"))
+    asked = line("assistant", "", "1")
+    names = (
+        ("exec", '{"command": "pytest -q tests/limits"}'),
+        ("read_file", '{"path": "nanobot/limits.py"}'),
+    )
+    calls = [
+        {"id": str(at), "type": "function", "function": {"name": name, "arguments": given}}
+        for at, (name, given) in enumerate(names)
+    ]
+    asked.update(tool_calls=calls, reasoning="The bucket is the first suspect.")
+    stage.fill(
+        KEY,
+        asked,
+        *[{**line("tool", "3 failed, 41 passed", "1"), "tool_call_id": str(at)} for at in range(2)],
+    )
+    answer = line("assistant", SAMPLE, "1")
+    answer.update(latency_ms=12_400, usage={"input": 41_200, "output": 1_310})
+    stage.fill(KEY, answer)
+    stage.port.sessions.abouts[KEY] = About(
+        model="openai/gpt-5.5", context_window=200_000, context_tokens=46_000
+    )
+    rows = [("telegram:42", "Remind me of the dentist", 0), ("slack:C1", "Release notes for the harbour team", 0),
+            ("websocket:b", "A plan for the garden", 1), ("slack:C2", "Numbers of the third quarter", 1),
+            ("websocket:c", "What changed in Python 3.14", 4), ("sub:abcd1234", "Read the logs of last night", 4), ("websocket:d", "Recipe with lentils and lemon", 20)]  # fmt: skip
+    for key, title, days in rows:
+        stage.fill(
+            key,
+            line("user", title, "q", now - timedelta(days=days, hours=1)),
+            line("assistant", "Done.", "q", now - timedelta(days=days, hours=1)),
+        )
+        stage.port.sessions.titles[key] = title
+    stage.port.sessions.titles[KEY] = "Tests of the limits"
+    stage.port.sessions.running.add("slack:C1")
+
+
+async def picture(page: Page, name: str) -> None:
+    PLACE.mkdir(parents=True, exist_ok=True)
+    await page.evaluate(
+        "document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))))"
+    )
+    data = await page.screenshot(path=PLACE / f"{name}.png")
+    assert len(data) > 10_000
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+async def test_a_chat(stage: Stage, visit: OpenPage, look: str) -> None:
+    furnish(stage)
+    options: dict[str, Any] = {"color_scheme": "dark" if look == "dark" else "light"}
+    if look == "phone":
+        options |= {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
+    page = await visit(f"#{KEY}", **options)
+    await until(
+        page,
+        "document.querySelectorAll('.code code > *').length > 0 && document.querySelectorAll('.katex').length > 2",
+    )
+    await picture(page, f"{look}-end")
+    await page.get_by_role("button", name="Worked through 2 steps").click()
+    await page.locator(".scroll").evaluate("(view) => view.scrollTop = 0")
+    await picture(page, look)
+    if look == "phone":
+        await page.get_by_role("button", name="Sessions", exact=True).click()
+        await page.wait_for_timeout(300)  # the drawer slides in; there is nothing else to wait for
+        await picture(page, "phone-drawer")
+
+
+async def test_streaming_with_a_goal(stage: Stage, visit: OpenPage) -> None:
+    written, go = asyncio.Event(), asyncio.Event()
+
+    async def script(play: Play) -> None:
+        goal = {"status": "active", "objective": "Make every test of the limits pass, without slowing the gateway down", "started_at": play.began - 754,
+                "budget": {"turns": 50, "tokens": 2_000_000, "minutes": 480}, "spent": {"turns": 4, "tokens": 310_000, "minutes": 12.5},
+                "checks": ["pytest -q tests/limits"], "step": "The bucket is fixed, its table is next"}  # fmt: skip
+        play.show_goal(goal)
+        await play.think("Let me look first.")
+        await play.tool("exec", {"command": "pytest -q tests/limits"}, "3 failed", 0.1)
+        await play.say(SAMPLE[:900])
+        written.set()
+        await go.wait()
+
+    furnish(stage)
+    stage.scripts["work"] = script
+    page = await visit()
+    await page.get_by_role("textbox", name="Message").fill("work")
+    await page.keyboard.press("Enter")
+    await written.wait()
+    await expect(page.locator(".md")).to_contain_text("refills twice")
+    await page.wait_for_timeout(400)  # colours follow the text
+    await picture(page, "streaming")
+    await page.get_by_role("region", name="Goal").get_by_role("button").click()
+    await expect(page.get_by_role("dialog", name="Goal")).to_be_visible()
+    await picture(page, "goal")
+    await page.keyboard.press("Escape")
+    go.set()
+
+
+async def test_search_sub_session_and_an_empty_chat(stage: Stage, visit: OpenPage) -> None:
+    furnish(stage)
+    stage.port.sessions.abouts["sub:abcd1234"] = About(
+        parent=KEY, parent_title="The tests of the limits", model="openai/gpt-5.5", context_window=9
+    )
+    page = await visit()
+    await picture(page, "empty")
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("combobox", name="Search all messages").fill("the")
+    await expect(page.get_by_role("option").first).to_be_visible()
+    await picture(page, "search")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("link", name="Read the logs").click()
+    await expect(page.get_by_role("link", name="Back to the chat")).to_be_visible()
+    await picture(page, "sub-session")
+    await page.get_by_role("button", name="More about A plan").click()
+    await picture(page, "menu")
