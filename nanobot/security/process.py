@@ -100,7 +100,7 @@ async def run(
         *command,
     ]
     readable, writable = os.pipe()
-    transport, reader = await _reader(readable)
+    output = _Output(readable, kept)
     try:
         process = await asyncio.create_subprocess_exec(
             *bounded,
@@ -112,12 +112,11 @@ async def run(
             start_new_session=True,
         )
     except BaseException:
-        transport.close()
+        output.close()
         raise
     finally:
         os.close(writable)
     root = tree.identify(process.pid)
-    reading = asyncio.create_task(_collect(reader, kept))
     timed_out = False
     try:
         async with asyncio.timeout(timeout):
@@ -126,8 +125,8 @@ async def run(
     except TimeoutError:
         timed_out = True
     finally:
-        await _finished_whatever_happens(_end(process, root, marker, reading))
-        transport.close()
+        await _finished_whatever_happens(_end(process, root, marker, output))
+        output.close()
     return Finished(
         code=process.returncode if process.returncode is not None else -9,
         output=kept.text(),
@@ -137,18 +136,42 @@ async def run(
     )
 
 
-async def _reader(descriptor: int) -> tuple[asyncio.ReadTransport, asyncio.StreamReader]:
-    """Our own pipe, not the subprocess module's: its wait() may not return while a stray child holds the pipe."""
-    reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
-    )
-    return transport, reader
+class _Output:
+    """Reads our own pipe until its last writer is gone, and closes it exactly once.
 
+    Not the subprocess module's pipe: its wait() may not return while a stray child holds that. And no transport:
+    uvloop's closes the descriptor of a pipe twice, and by the second time another thread may have been given its
+    number, so that a session's line could end up in another session's file.
+    """
 
-async def _collect(reader: asyncio.StreamReader, kept: HeadAndTail) -> None:
-    while chunk := await reader.read(65_536):
-        kept.add(chunk)
+    def __init__(self, readable: int, kept: HeadAndTail) -> None:
+        os.set_blocking(readable, False)
+        self._readable = readable
+        self._kept = kept
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._loop.add_reader(readable, self._read)
+
+    async def ended(self) -> None:
+        """Wait for the last writer's end."""
+        await self._ended.wait()
+
+    def close(self) -> None:
+        if self._readable >= 0:
+            self._loop.remove_reader(self._readable)
+            os.close(self._readable)
+            self._readable = -1
+            self._ended.set()
+
+    def _read(self) -> None:
+        try:
+            chunk = os.read(self._readable, 65_536)
+        except BlockingIOError:
+            return
+        if chunk:
+            self._kept.add(chunk)
+        else:
+            self.close()
 
 
 async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
@@ -161,12 +184,12 @@ async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
 
 
 async def _end(
-    process: asyncio.subprocess.Process, root: tree.Identity | None, marker: str, reading: asyncio.Task[None]
+    process: asyncio.subprocess.Process, root: tree.Identity | None, marker: str, output: _Output
 ) -> None:
     await tree.kill_tree(root or tree.Identity(process.pid, 0), marker)
     await process.wait()
     with suppress(TimeoutError):
-        await asyncio.wait_for(reading, _DRAIN_SECONDS)
+        await asyncio.wait_for(output.ended(), _DRAIN_SECONDS)
 
 
 async def _finished_whatever_happens(work: Coroutine[Any, Any, None]) -> None:
