@@ -28,6 +28,7 @@ class Lane:
         self.queue: deque[Delivery] = deque()
         self.task: asyncio.Task[None] | None = None
         self.parked = False  # nobody is there; waits for `reachable`
+        self.stale = False  # the store failed: what is in memory may not be what is written
         self.due = 0.0  # when the first one is tried again; monotonic, so that a wall clock may jump
 
 
@@ -50,6 +51,7 @@ class Deliverer:
         self._unknown_send = unknown_send or {}
         self._lanes: dict[Address, Lane] = {}
         self._known: set[int] = set()
+        self._done: set[int] = set()  # delivered lately: who committed them may hand them in only now
         self._settled: set[int] = set()  # left their lanes since the sweep began to read
 
     async def start(self) -> None:
@@ -59,7 +61,7 @@ class Deliverer:
     def submit(self, deliveries: Iterable[Delivery]) -> None:
         """Queue committed replies. Cheap; what is queued already is left alone."""
         for one in deliveries:
-            if one.id in self._known:
+            if one.id in self._known or one.id in self._done:
                 continue
             self._known.add(one.id)
             lane = self._lanes.setdefault(one.message.address, Lane())
@@ -83,6 +85,7 @@ class Deliverer:
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             self._settled.clear()
+            self._done.clear()
             rows = [row for row in await self._outbox.undelivered() if row.id not in self._settled]
             there = {row.id for row in rows}
             for address, lane in list(self._lanes.items()):
@@ -109,18 +112,33 @@ class Deliverer:
             lane.task = asyncio.create_task(self._work(address, lane))
 
     async def _work(self, address: Address, lane: Lane) -> None:
+        failures = 0
         try:
             while lane.queue and not lane.parked:
-                if await self._one(lane, lane.queue[0]):
-                    self._leave(lane)
-        except Exception as error:  # noqa: BLE001 - a worker's edge: the store failed; the sweep takes it up again
-            logger.bind(session=address.key).error("delivery stopped: {}", error)
-            self._known.difference_update(one.id for one in lane.queue)
-            lane.queue.clear()
+                try:
+                    if lane.stale:
+                        await self._reload(address, lane)
+                    elif await self._one(lane, lane.queue[0]):
+                        self._leave(lane)
+                        failures = 0
+                except Exception as error:  # noqa: BLE001 - a worker's edge: the store failed; it is tried again
+                    logger.bind(session=address.key).error("delivery waits: {}", error)
+                    failures += 1
+                    lane.stale = True
+                    await self._clock.sleep(mailbox.backoff(failures, longest=SWEEP_SECONDS))
         finally:
             lane.task = None
             if not lane.queue and self._lanes.get(address) is lane:
                 del self._lanes[address]
+
+    async def _reload(self, address: Address, lane: Lane) -> None:
+        """Read a lane anew, since nobody knows what of the last step was written; a cut-off send is unknown."""
+        rows = [row for row in await self._outbox.undelivered() if row.message.address == address]
+        self._known.difference_update(row.id for row in lane.queue)
+        self._known.update(row.id for row in rows)
+        lane.queue = deque(rows)
+        lane.due = 0.0
+        lane.stale = False
 
     def _leave(self, lane: Lane) -> None:
         row = lane.queue.popleft()
@@ -176,7 +194,7 @@ class Deliverer:
     def _wait(self, lane: Lane, row: Delivery) -> float:
         """Seconds until a row may be tried. The wall clock counts only for what an earlier life put off, and not far."""
         if lane.due:
-            return lane.due - self._clock.monotonic()
+            return round(lane.due - self._clock.monotonic(), 3)
         if not row.attempts:
             return 0.0
         return min((row.next_at - self._clock.now()).total_seconds(), mailbox.LONGEST_DELAY)
@@ -184,6 +202,7 @@ class Deliverer:
     async def _delivered(self, row: Delivery, receipt: Receipt) -> None:
         metrics.DELIVERED.labels(row.message.address.channel).inc()
         await self._outbox.delivered(row.id, receipt.ref)
+        self._done.add(row.id)
 
     async def _settle(self, channel: Channel, row: Delivery) -> bool | None:
         """Find out what became of a send whose outcome is unknown. None: send it (again)."""

@@ -2,13 +2,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from nanobot.channel import Capabilities, Receipt
 from nanobot.clock import SystemClock
 from nanobot.delivery import Deliverer
-from nanobot.errors import RetryLater, Undeliverable
+from nanobot.errors import RetryLater, StoreFull, Undeliverable
 from nanobot.messages import Address, Outbound
 from nanobot.store import Store
 from nanobot.stores.memory import MemoryStore, State
@@ -102,6 +103,44 @@ async def test_what_an_earlier_life_put_off_waits_minutes_at_most() -> None:
         await deliverer.start()
         await channel.until(lambda one: len(one.delivered) == 1)
         assert clock.slept == [300]
+
+
+class FullDisk:
+    """An outbox whose writes fail while `full` names them."""
+
+    def __init__(self, outbox: Any) -> None:
+        self._outbox = outbox
+        self.full: set[str] = set()
+        self.refused = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.full:
+            return self._refuse
+        return getattr(self._outbox, name)
+
+    async def _refuse(self, *_: Any) -> None:
+        self.refused.set()
+        raise StoreFull("disk full")
+
+
+@pytest.mark.parametrize("step", ["sending", "delivered"])
+async def test_a_full_disk_delays_replies_but_changes_neither_their_order_nor_their_number(step: str) -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=Capabilities(reconcile=True))
+    store.outbox = disk = FullDisk(store.outbox)
+    async with delivering(store, channel, clock) as deliverer:
+        disk.full = {step, "undelivered"}
+        await put(store, deliverer, "first")
+        await disk.refused.wait()
+        channel.found = {message.id: Receipt("found") for message in channel.delivered}
+        await put(store, deliverer, "second")
+        await clock.wait_for_sleepers()
+        await clock.advance(2)
+        disk.full = set()
+        await clock.wait_for_sleepers()
+        await clock.advance(5)
+        await channel.until(lambda one: texts(one) == ["first", "second"])
+    assert await store.outbox.undelivered() == []
 
 
 async def test_an_undeliverable_reply_becomes_a_dead_letter_and_blocks_nothing() -> None:
