@@ -63,6 +63,7 @@ from nanobot.stores.lock import StateLock
 from nanobot.stores.sessions import SessionManager
 from nanobot.stores.sqlite import SqliteStore
 from nanobot.tools.goal import goal_tools
+from nanobot.tools.project import project_tool
 from nanobot.tools.toolbox import Send, standard
 from nanobot.workbench import Workbench
 
@@ -167,7 +168,7 @@ async def running(config: Config) -> AsyncIterator[App]:
         toolbox = standard(
             workspace, state, config.security, sender(store, deliverer), Audit(state / "audit.jsonl")
         )
-        toolbox = toolbox.extended([reader(skills)])
+        toolbox = toolbox.extended([reader(skills), project_tool(toolbox.boundary)])
         publish = ChildWatch(children, store.inbox).listening(children.listening(publisher(bus)))
         board = ProgressBoard(channels, store.outbox, store.keys("progress"), clock)
         stack.push_async_callback(board.close)

@@ -13,6 +13,8 @@ from nanobot.child import Caller, Child, NoSuchChild
 from nanobot.child_trajectory import trajectory
 from nanobot.children import OWN, Children
 from nanobot.errors import NanobotError
+from nanobot.project import metrics
+from nanobot.security import tree
 from nanobot.tool import FunctionTool, Tool, ToolContext, ToolResult, tool
 
 NO_ANSWER = "(no response captured)"
@@ -127,9 +129,15 @@ def delegation_tools(children: Children) -> list[Tool]:
         response: Any = await records.answer(child) or "(no response yet)"
         if not arguments.latest:
             response = [{"role": line["role"], "content": line["content"]} for line in shown]
+        process = child.process
+        running = None
+        if process is not None and not child.ended:
+            root = tree.Identity(process.pid, process.started)
+            running = msgspec.to_builtins(await asyncio.to_thread(metrics, root, process.marker))
         return told(
             _state(child)
             | {
+                "process": running,
                 "turn": child.turn,
                 "message_count": len(shown),
                 "task": rules.cut(child.task, 80),

@@ -290,6 +290,18 @@ async def test_ending_an_outside_agent_leaves_no_process(tmp_path: Path) -> None
         assert [one for one in tree.marked(child.process.marker) if one.state not in "ZX"] == []
 
 
+async def test_what_a_running_outside_agent_uses_is_told(tmp_path: Path) -> None:
+    async with life(world_of(tmp_path, None, "codex")) as gateway:
+        found = await use(gateway, "delegate", task="SLEEP 60", executor="codex", mode="async")
+        async with asyncio.timeout(10):
+            while not gateway.children.records.all()[0].thread:
+                await asyncio.sleep(0.02)  # until it runs
+        state = await use(gateway, "check_session", session_id=found["session_id"])
+        assert state["process"]["processes"] >= 2
+        assert state["process"]["memory_mb"] > 0
+        await use(gateway, "end_session", session_id=found["session_id"])
+
+
 async def test_a_stop_of_the_parent_stops_its_children(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     async with life(world) as gateway:
