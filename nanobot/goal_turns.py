@@ -28,6 +28,8 @@ class TurnFacts(msgspec.Struct, frozen=True):
     stopped: bool = False
     text: str = ""
     tools: int = 0
+    waited: bool = False  # it called nothing that works on the goal itself
+    waits: bool = False  # for work that was delegated, so standing still is right
     did: str = ""  # the calls as one text, to be compared
     tokens: int = 0
     seconds: float = 0.0
@@ -74,7 +76,9 @@ def after_turn(goal: Goal, facts: TurnFacts, limits: Limits, now: datetime) -> G
 
 
 def _movement(goal: Goal, facts: TurnFacts, said: str) -> dict[str, Any]:
-    """How still the goal stands. Doing the very same again, and saying so in the same words, is standing still."""
+    """How still the goal stands. Doing and saying the very same again counts; waiting for delegated work does not."""
+    if facts.waits:
+        return {}
     same = alike(goal.said, said)
     if facts.tools and not (same and facts.did == goal.did):
         return {"idle": 0, "repeats": 0}

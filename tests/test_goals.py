@@ -11,6 +11,7 @@ import pytest
 from nanobot.channel import Capabilities
 from nanobot.events import GoalChanged, TextDelta, TurnEnded
 from nanobot.goal import Budget
+from nanobot.messages import Inbound
 from nanobot.model import Failed, ModelRequest, Text, ToolCall
 from nanobot.testing import Hang, ScriptedModel
 from nanobot.tool import ToolContext, ToolResult, tool
@@ -532,3 +533,24 @@ async def test_the_help_and_the_menu_know_the_command(tmp_path: Path) -> None:
         assert "goal" in [command.name for command in gateway.port.commands()]
         await gateway.say("/help")
         assert "/goal <objective>" in (await gateway.answers(1))[0]
+
+
+async def test_a_goal_that_waits_for_what_it_delegated_rests_until_a_result_comes(tmp_path: Path) -> None:
+    running = 1
+    turns = ["I wait for the helper.", "The helper is back.", done("The helper did it."), "Finished."]
+    async with life(world(tmp_path, turns, busy=lambda _: running)) as gateway:
+        begun = await gateway.say("/goal Let somebody do it")
+        await gateway.channel.until(
+            lambda channel: any(
+                isinstance(e, TurnEnded) and e.goal and e.goal["spent"]["turns"] for e in channel.shown
+            )
+        )
+        assert await gateway.store.inbox.pending("fake:c") == []
+        [waiting] = await gateway.store.schedules.list()
+        assert waiting.id == f"goal:{begun.id}:1:2"
+        assert (await goal_of(gateway)).get("idle", 0) == 0
+        running = 0
+        result = Inbound("fake", "r1", "c", "The helper says: done.", kind="child_result")
+        await gateway.store.inbox.accept(result)
+        gateway.dispatcher.wake("fake:c")
+        await until(gateway, "completed")
