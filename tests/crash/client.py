@@ -12,8 +12,9 @@ import websockets
 class Client:
     """One connection after another to one gateway; several chats. `replies[chat]` are the answers, each id once."""
 
-    def __init__(self, url: str, *, acks: bool = True) -> None:
+    def __init__(self, url: str, *, acks: bool = True, query: str = "") -> None:
         self.url = url
+        self.query = query  # of the socket's address, such as token=…
         self.acks = acks
         self.accepted: dict[str, str] = {}  # our id → the gateway's
         self.replies: dict[str, list[tuple[str, str]]] = defaultdict(
@@ -58,7 +59,7 @@ class Client:
     async def _keep(self) -> None:
         while True:
             with contextlib.suppress(OSError, websockets.WebSocketException, TimeoutError):
-                address = self.url.replace("http", "ws", 1) + "/ws"
+                address = f"{self.url.replace('http', 'ws', 1)}/ws?{self.query}"
                 async with websockets.connect(address, open_timeout=5, close_timeout=1) as socket:
                     self._socket = socket
                     for chat in self._chats:
