@@ -5,11 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
-from channels.telegram import TelegramChannel
 from nanobot.app import App, running
 from nanobot.config import load
 from tests.channels.websocket_client import Client
@@ -58,9 +56,7 @@ async def goal(client: Client, status: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def telegram(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TelegramServer]:
-    wanting = msgspec.structs.replace(TelegramChannel.capabilities, progress=True)
-    monkeypatch.setattr(TelegramChannel, "capabilities", wanting)
+async def telegram() -> AsyncIterator[TelegramServer]:
     async with TelegramServer() as server:
         yield server
 
