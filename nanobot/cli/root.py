@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from nanobot import __version__
-from nanobot.cli import audit, channels, chat, children, doctor, gateway, goals, init, outbox, pairing, sessions
+from nanobot.cli import (
+    audit,
+    channels,
+    chat,
+    children,
+    doctor,
+    gateway,
+    goals,
+    init,
+    outbox,
+    pairing,
+    sessions,
+)
 from nanobot.cli.common import WorkspaceOption, make_app
 from nanobot.errors import NanobotError, UsageError
 

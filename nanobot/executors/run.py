@@ -79,6 +79,10 @@ class ExecutorRun:
         """The conversation's own name, once the tool has told it."""
         return self._parser.verdict().thread
 
+    @property
+    def _too_much(self) -> str:
+        return f"it printed more than {self._output_limit >> 20} MB and was ended"
+
     async def start(self) -> None:
         """Take over what an earlier gateway started, else start afresh. Raises ExecutorProblem or Refused."""
         job = self.job
@@ -237,9 +241,7 @@ class ExecutorRun:
         for suffix in ("jsonl", "stderr"):
             with suppress(FileNotFoundError):
                 if self.job.file(suffix).stat().st_size > self._output_limit:
-                    self.stop(
-                        "output_limit", f"it printed more than {self._output_limit >> 20} MB and was ended"
-                    )
+                    self.stop("output_limit", self._too_much)
         if self._parser.verdict().said is not None:
             self._said_at = self._said_at or time.monotonic()
             if time.monotonic() - self._said_at > LINGER_SECONDS:
@@ -251,6 +253,9 @@ class ExecutorRun:
             with suppress(FileNotFoundError):
                 if job.file(suffix).stat().st_size > self._output_limit:
                     os.truncate(job.file(suffix), self._output_limit)
+                    self.stop(
+                        "output_limit", self._too_much
+                    )  # it may have hit the limit of files before we looked
         code: int | None = None
         with suppress(OSError, ValueError):
             code = int(job.file("exit").read_text("ascii"))
