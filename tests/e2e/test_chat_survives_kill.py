@@ -45,14 +45,14 @@ async def test_a_streamed_reply_arrives_once_although_the_gateway_is_killed_in_i
 ) -> None:
     await page.goto(gateway.url)
     await page.get_by_role("textbox", name="Message").fill("Good morning")
-    await page.get_by_role("button", name="Send").click()
+    await page.get_by_role("button", name="Send", exact=True).click()
     answers = page.get_by_role("article", name="nanobot said")
     await expect(answers).to_have_count(1, timeout=SECONDS)
     await expect(answers.first).to_contain_text("echo: Good morning", timeout=SECONDS)
 
     words = " ".join(f"word{n}" for n in range(30))
     await page.get_by_role("textbox", name="Message").fill(f"SLOW 20\n{words}")
-    await page.get_by_role("button", name="Send").click()
+    await page.get_by_role("button", name="Send", exact=True).click()
     await expect(answers.last).to_contain_text("word3", timeout=SECONDS)
     await gateway.kill()
     await expect(page.get_by_role("status").filter(has_text="Reconnecting")).to_be_visible(timeout=SECONDS)
