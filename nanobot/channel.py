@@ -293,10 +293,18 @@ class Port(Protocol):
     workspace: Path
     media: Path  # a folder of the state directory for files that come in; the channel names its files
     clock: Clock
-    keys: Keys
-    sessions: Sessions
-    office: Office
-    tasks: Tasks
+
+    @property
+    def keys(self) -> Keys: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def office(self) -> Office: ...
+
+    @property
+    def tasks(self) -> Tasks: ...
 
     async def accept(self, message: Inbound) -> Accepted | None:
         """Authorise the message and make it durable; only after the return may the platform be acknowledged.

@@ -69,7 +69,7 @@ def split(text: str, now: datetime, *, zone: str = "") -> tuple[str, When | None
 
 def check(when: When) -> None:
     """Raises BadSchedule where a cron expression is none, or names a day that never comes."""
-    import croniter  # type: ignore[import-untyped]  # noqa: PLC0415 - only for who schedules; the gateway's start must not pay for it
+    import croniter  # noqa: PLC0415 - only for who schedules; the gateway's start must not pay for it
 
     try:
         croniter.croniter(when.cron, datetime.now(UTC)).get_next(datetime)
