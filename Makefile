@@ -7,7 +7,7 @@ WORKSPACE ?= ./workspace
 PYTEST := $(BIN)/pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types docs docs-check test-quick test-page test-crash nightly bench lock wheel vendor-check clean
+.PHONY: help run test check lint types docs docs-check test-quick test-page test-crash test-goals test-executors chaos nightly bench lock wheel vendor-check clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -45,6 +45,16 @@ test-page: $(VENV)/dev.stamp system ## The web page's tests alone
 
 test-crash: $(VENV)/dev.stamp ## The crash tests alone
 	@$(PYTEST) tests/crash
+
+test-goals: $(VENV)/dev.stamp ## The goals' tests alone (NANOBOT_KILLS=100 for the long form)
+	@$(PYTEST) tests/test_goal.py tests/test_goals.py tests/test_goal_channels.py tests/test_goal_length.py tests/test_schedule.py tests/crash/test_goal_kills.py
+
+test-executors: $(VENV)/dev.stamp ## The real codex and claude against emulated providers (300 MB the first time)
+	@$(BIN)/python -c "import codex_cli_bin" 2>/dev/null || $(BIN)/python -m pip install --quiet --no-deps openai-codex-cli-bin==0.163.0 claude-agent-sdk==0.2.186
+	@$(PYTEST) -m executors
+
+chaos: $(VENV)/dev.stamp ## Faults of every kind under load for MINUTES=10, with SEED=…; the table goes to docs/proof.md
+	@$(BIN)/python -m tests.crash.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 nightly: $(VENV)/dev.stamp system ## The long run: at least 200 kills
 	@NANOBOT_KILLS=200 $(PYTEST) tests/crash -m "slow or not slow"

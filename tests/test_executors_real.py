@@ -30,6 +30,7 @@ def installed(name: str) -> str:
         return ""
 
 
+pytestmark = pytest.mark.executors
 needs_codex = pytest.mark.skipif(not installed("codex"), reason="codex is not installed")
 needs_claude = pytest.mark.skipif(not installed("claude"), reason="claude is not installed")
 TOOLS = [pytest.param("codex", marks=needs_codex), pytest.param("claude", marks=needs_claude)]
