@@ -2,17 +2,20 @@
 
 import argparse
 import asyncio
+import os
+import platform
 import random
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.crash.chaos.plan import make
 from tests.crash.chaos.run import SHOWN, Report, Run
 from tests.crash.chaos.slack import SlackUsers
-from tests.crash.chaos.table import whole
+from tests.crash.chaos.table import proof, whole
 from tests.crash.chaos.telegram import TelegramUsers
 from tests.crash.chaos.users import Platform
 from tests.crash.chaos.websocket import WebSocketUsers
@@ -36,6 +39,10 @@ def main() -> int:
     parser.add_argument("--without", action="append", default=[], metavar="FAULT")
     parser.add_argument("--platform", action="append", choices=sorted(PLATFORMS), help="by default all")
     parser.add_argument("--keep", type=Path, help="a folder for the log and the workspace, which then stay")
+    parser.add_argument("--proof", type=Path, help="a Markdown file to write the results to")
+    parser.add_argument(
+        "--machine", default=f"{os.cpu_count()} cores, {platform.system()}", help="for the proof"
+    )
     options = parser.parse_args()
     seed = options.seed or random.SystemRandom().randrange(1, 2**31)
     print(f"seed {seed}", flush=True)
@@ -56,6 +63,8 @@ def main() -> int:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
     print(whole(report))
+    if options.proof:
+        options.proof.write_text(proof(report, datetime.now(UTC).date(), options.machine))
     return told(report)
 
 

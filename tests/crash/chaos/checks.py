@@ -162,11 +162,12 @@ def effects(path: Path, histories: Mapping[str, Sequence[Line]]) -> tuple[int, l
 
 
 def log(path: Path) -> list[str]:
-    """Exceptions that nobody foresaw, by their last words."""
+    """Exceptions that nobody foresaw; those with a name of our own were."""
     found: Counter[str] = Counter()
     for line in path.read_text(errors="replace").splitlines():
-        if "Traceback" in line:
-            found[line.rpartition("\\n")[2][:200]] += 1
+        words = line.rpartition("\\n")[2]
+        if "\\nTraceback" in line and not words.startswith("nanobot.errors."):
+            found[words[:200]] += 1
     return [f"{count} times in the log: {words}" for words, count in found.items()]
 
 

@@ -248,6 +248,7 @@ class Run:
         failures += wrong
         failures += checks.state(self.gateway.workspace / ".nanobot")
         failures += self.gateway.bad_exits
+        failures += checks.log(self.gateway.log_path)
         if self.gateway.peak_rss > MAX_RSS:
             failures.append(f"the gateway took {self.gateway.peak_rss:.0f} MB")
 

@@ -63,8 +63,37 @@ def whole(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def heading(report: Report, day: date, machine: str) -> str:
-    return f"{day.isoformat()}, {machine}, seed {report.plan.seed}"
+def proof(report: Report, day: date, machine: str) -> str:
+    """docs/proof.md, whole."""
+    again = f"--seed {report.plan.seed} --minutes {report.plan.seconds / 60:g} --queue {report.queue}"
+    verdict = "every promise held" if not report.failures else f"{len(report.failures)} promises were broken"
+    failures = "".join(f"\n- {failure[:300]}" for failure in report.failures)
+    return f"""# The proof
+
+What was accepted is answered once, whatever dies when: measured, not claimed. Written by the run itself:
+
+```
+python -m tests.crash.chaos {again} --proof docs/proof.md
+```
+
+**{day.isoformat()}, {machine}, seed {report.plan.seed}: {verdict}.**{failures}
+
+A real gateway process talks to emulated Slack and Telegram servers, to WebSocket clients and to a model server, while a
+schedule made from the seed kills, stops and freezes it, fills its disk, moves its clock, and cuts, limits, hangs and takes
+down what it depends on. In the last seventh of the time nothing fails any more, but what was broken is not started again.
+Then everything is judged from outside: by what people saw, by the session files, the database, the audit trail and /proc.
+
+{whole(report)}
+
+- **answered**: once, by the model's answer to that very message, in the order of the chat. **told**: once, by a sentence that
+  says why there is no answer (the model was down for longer than it is retried; or a turn was interrupted three times).
+  **steered**: said while a turn ran, taken into it and answered with it.
+- **lost**, **twice**, **disordered**, **wrong** (not what was asked, or not what the history has), **illegal** (a history that a
+  model would refuse): must be 0.
+- **windows**: shown twice on Telegram, which has no way to ask whether a message was sent: a kill, or a lost answer, between
+  the send and its mark. `unknown_send = "hold"` keeps such a reply among the dead letters instead.
+- **healed**: histories in which an interruption left a call without its result; whoever reads them puts it there.
+"""
 
 
 def _spread(values: list[float]) -> str:
