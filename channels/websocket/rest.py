@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from nanobot.channel import Address, DeadlineExceeded, SessionSummary, StoreError, new_id
+from nanobot.channel import Address, DeadlineExceeded, SessionSummary, SessionUpdated, StoreError, new_id
 
 from .desk import Desk
 from .history import history_fields
@@ -158,6 +158,7 @@ class Rest:
         if not await self._desk.port.sessions.delete(key):
             raise Refusal(404, "not_found", "there is no such session")
         channel, _, chat_id = key.partition(":")
+        self._desk.hub.updated(SessionUpdated(key, "", Address(channel, chat_id), "deleted"))
         if channel == self._desk.port.name:
             await self._desk.owners.forget(chat_id)
             self._desk.hub.drop(chat_id)

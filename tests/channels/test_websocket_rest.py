@@ -152,12 +152,14 @@ async def test_a_deleted_chat_leaves_nothing_to_whoever_opens_it_next(tmp_path: 
         epoch = alice.frames[0]["epoch"]
         gateway.port.histories.lines["websocket:diary"] = [line("user", "dear diary")]
         await call(gateway, "DELETE", "/api/sessions/websocket:diary", "a-secret")
+        told = await alice.expect("session_updated")
         await bob.send(type="attach", chat_id="diary", epoch=epoch, after=0)
         attached = await bob.expect("attached")
         await bob.send(type="message", chat_id="diary", content="mine now")
         await bob.expect("accepted")
         heard = [*await bob.nothing_more(), *await alice.nothing_more()]
 
+    assert (told["session"], told["scope"]) == ("websocket:diary", "deleted")
     assert attached["snapshot"] is True
     assert heard == []
 

@@ -31,11 +31,14 @@ def furnish(stage: Stage) -> None:
         {"id": str(at), "type": "function", "function": {"name": name, "arguments": given}}
         for at, (name, given) in enumerate(names)
     ]
+    results = [line("tool", "3 failed, 41 passed", "1") for _ in calls]
+    for at, result in enumerate(results):
+        result["tool_call_id"] = str(at)
     asked.update(tool_calls=calls, reasoning="The bucket is the first suspect.")
     stage.fill(
         KEY,
         asked,
-        *[{**line("tool", "3 failed, 41 passed", "1"), "tool_call_id": str(at)} for at in range(2)],
+        *results,
     )
     answer = line("assistant", SAMPLE, "1")
     answer.update(latency_ms=12_400, usage={"input": 41_200, "output": 1_310})

@@ -21,6 +21,7 @@ let tree = null;
 /** Collects what the highlighter finds; `toHTML` is never asked for markup. */
 class Tree {
   constructor() {
+    /** @type {{children: any[]}} */
     this.root = { children: [] };
     this.stack = [this.root];
     tree = this;

@@ -22,8 +22,7 @@ const timeOf = (line) => Date.parse(line.timestamp) || Date.now();
 export function itemsOf(lines, running) {
   /** @type {(UserMessage | Turn)[]} */
   const items = [];
-  /** @type {Turn | null} */
-  let turn = null;
+  let turn = /** @type {Turn | null} */ (null);
   let lastUser = "";
   for (const [at, line] of lines.entries()) {
     if (line.role === "user") {
@@ -70,6 +69,7 @@ function answer(turn, line, at) {
     turn.step({ id: String(call.id), name: oneLine(fn.name), label: argumentLabel(fn.arguments), detail: detailOf(fn.arguments), status: "running" });
   }
   if (line.tool_calls?.length) return;
+  if (line.media?.length) turn.media = line.media;
   turn.final = `${line.turn}.0`;
   turn.seconds.value = (line.latency_ms ?? 0) / 1000;
   if (line.usage) turn.usage.value = line.usage;

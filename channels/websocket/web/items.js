@@ -96,6 +96,10 @@ export class Turn {
     /** Tokens, as the provider counted them. @type {import("./vendor/signals-core.js").Signal<{input: number, output: number} | null>} */
     this.usage = signal(null);
     this.final = ""; // the message id of its answer, once that is committed
+    /** @type {Media[]} */
+    this.media = [];
+    /** @type {(() => void) | undefined} */
+    this.drawThoughts = undefined;
     /** @type {Map<string, string>} reasoning that waits for the next frame */
     this.thoughts = new Map();
   }

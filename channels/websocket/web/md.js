@@ -244,6 +244,7 @@ function closed(text) {
   if (maths) return closed(text.slice(0, maths.index));
   const dangling = /(?:\*{1,3}|~{1,2}|_{1,2})$/.exec(bare);
   const kept = dangling ? text.slice(0, dangling.index) : text;
+  /** @type {string[]} */
   const open = [];
   for (const found of bare.slice(0, kept.length).matchAll(EMPHASIS)) {
     const mark = found[1] ?? found[2] ?? found[3] ?? found[4] ?? found[5];

@@ -5,7 +5,7 @@ import { fileUrl } from "./api.js";
 import { copyText } from "./code.js";
 import { icon } from "./icons.js";
 import { UserMessage } from "./items.js";
-import { oneLine } from "./links.js";
+import { cleanBidi, oneLine } from "./links.js";
 import { Markdown } from "./render.js";
 import { say, sayAgain } from "./store.js";
 import { clock, count } from "./times.js";
@@ -23,7 +23,7 @@ function You({ chat, item }) {
   const status = item.status.value;
   return html`<article class=${`you ${status}`} aria-label="You said" data-id=${item.id}>
     ${item.media.length > 0 && html`<div class="files">${item.media.map((file) => html`<${Shown} key=${file.id ?? file.name} file=${file} />`)}</div>`}
-    ${item.text && html`<div class="bubble">${item.text}</div>`}
+    ${item.text && html`<div class="bubble">${cleanBidi(item.text)}</div>`}
     <div class="foot">
       ${status === "waiting" && html`<span>Sending…</span>`}
       ${status === "failed" &&
@@ -86,7 +86,7 @@ function Answer({ chat, turn }) {
   if (at >= 0) texts.splice(Math.min(at, texts.length), 0, html`<${Activity} key="activity" turn=${turn} />`);
   return html`<article class=${`turn ${status}`} aria-label="nanobot said" aria-busy=${working ? "true" : undefined} data-id=${turn.id}>
     ${texts}
-    ${turn.media?.length > 0 && html`<div class="files">${turn.media.map((/** @type {any} */ file) => html`<${Shown} key=${file.id} file=${file} />`)}</div>`}
+    ${turn.media.length > 0 && html`<div class="files">${turn.media.map((/** @type {any} */ file) => html`<${Shown} key=${file.id} file=${file} />`)}</div>`}
     <div class="foot">
       ${working && html`<${Busy} turn=${turn} />`}
       ${status === "stopped" && html`<span class="state">Stopped</span>`}

@@ -8,12 +8,12 @@ import { Maths } from "./maths.js";
 
 const SMALL = /^<(br|\/?(?:sub|sup|kbd|b|i|em|strong|u|s|mark|small))\s*\/?>$/i;
 
-/** @param {Token[] | undefined} tokens */
+/** @param {Token[] | undefined} tokens @returns {any} */
 function inline(tokens) {
   return tokens?.map(one) ?? null;
 }
 
-/** @param {Token} token */
+/** @param {Token} token @returns {any} */
 function one(token) {
   switch (token.type) {
     case "text":
@@ -115,6 +115,7 @@ function table(token) {
  * @param {Token} token
  * @param {boolean} [tight] inside a list whose items are lines, not paragraphs
  * @param {boolean} [open] the last block of a text that is still being written
+ * @returns {any}
  */
 function block(token, tight = false, open = false) {
   switch (token.type) {

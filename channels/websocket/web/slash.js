@@ -1,5 +1,6 @@
 /** The command menu over the composer: a listbox that the text box drives. */
 import { html } from "./h.js";
+import { oneLine } from "./links.js";
 
 /** @typedef {{name: string, usage: string, description: string}} Command */
 
@@ -30,7 +31,7 @@ export function SlashMenu({ options, chosen, onPick }) {
           }}
           ref=${(/** @type {HTMLElement | null} */ row) => at === chosen && row?.scrollIntoView({ block: "nearest" })}
         >
-          <b>/${command.name.replace(/^\//, "")}</b><span>${command.description}</span>
+          <b>/${command.name.replace(/^\//, "")}</b><span>${oneLine(command.description)}</span>
         </li>`,
     )}
   </ul>`;

@@ -188,6 +188,10 @@ function receive(frame) {
     const begun = frame.scope === "thread" ? chats.get(frame.session) : undefined;
     // The command that began it anew is answered after this; then the history has both.
     if (begun) begun.renew = true;
+    if (frame.scope === "deleted") {
+      forget(frame.session);
+      return;
+    }
     // Other channels' chats send no frames here.
     if (frame.session === current.value.key && !current.value.writable) load(current.value);
     return;
@@ -204,6 +208,16 @@ function receive(frame) {
     if (chat.state.value === "ready" && !chat.stale) take(chat, frame);
     else chat.held.push(frame);
   }
+}
+
+/** A session is gone, here or in another window. @param {string} key */
+function forget(key) {
+  const chat = chats.get(key);
+  if (!chat) return;
+  chats.delete(key);
+  if (current.value !== chat) return;
+  openNew();
+  note("This chat was deleted in another window.");
 }
 
 /** @param {Chat} chat @param {any} frame */

@@ -1,0 +1,4 @@
+export class Marked {
+  constructor(options: object);
+  lexer(text: string): any[] & { links: Record<string, unknown> };
+}

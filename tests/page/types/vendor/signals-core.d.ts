@@ -1,0 +1,4 @@
+export interface Signal<T> {
+  value: T;
+  peek(): T;
+}
