@@ -89,3 +89,43 @@ async def test_a_gateway_killed_in_a_turn_finishes_it_and_what_was_sent_meanwhil
     assert answers[3] == " ".join(f"word{number}" for number in range(90))
     assert answers[4:] == ["sent while nobody listened", "echo: sent while nobody listened"]
     assert live == again
+
+
+async def test_search_copies_and_a_new_conversation_on_a_real_gateway(
+    tmp_path: Path, browser: Browser
+) -> None:
+    init = await asyncio.create_subprocess_exec(
+        *nanobot("init", str(tmp_path / "bot")), stdout=asyncio.subprocess.DEVNULL
+    )
+    assert await init.wait() == 0
+    context = await browser.new_context()
+    page = await context.new_page()
+    box = page.get_by_role("textbox", name="Message")
+    done = page.locator("article.turn.done")
+    said = page.locator(".bubble")
+    async with (
+        OpenAIServer() as model,
+        gateway(tmp_path / "bot", free_port(), model.url, signal.SIGTERM) as url,
+    ):
+        await page.goto(url)
+        for count, text in enumerate(("the old lighthouse", "the harbour"), 1):
+            await box.fill(text)
+            await box.press("Enter")
+            await expect(done).to_have_count(count)
+        await expect(page.locator(".composer .model")).to_be_visible()
+        await page.get_by_role("button", name="Continue in a copy from here").first.click()
+        await expect(said).to_have_text(["the old lighthouse"])
+        await page.go_back()
+        await expect(said).to_have_text(["the old lighthouse", "the harbour"])
+        await page.keyboard.press("Control+k")
+        await page.get_by_role("combobox", name="Search all messages").fill("LIGHTHOUSE old")
+        await expect(page.get_by_role("option")).to_have_count(
+            4
+        )  # said and answered, in the chat and in its copy
+        await page.keyboard.press("Escape")
+        await box.fill("/new")
+        await box.press("Enter")
+        await expect(said).to_have_text(["/new"])
+        await page.reload()
+        await expect(said).to_have_text(["/new"])
+    await context.close()
