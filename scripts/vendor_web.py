@@ -100,7 +100,9 @@ class Shelf:
 
     def manifest(self) -> dict[str, list[dict[str, object]]]:
         path = self.folder / MANIFEST
-        read: dict[str, list[dict[str, object]]] = json.loads(path.read_text()) if path.exists() else {"packages": []}
+        read: dict[str, list[dict[str, object]]] = (
+            json.loads(path.read_text()) if path.exists() else {"packages": []}
+        )
         return read
 
 
@@ -209,7 +211,9 @@ def problems(shelf: Shelf) -> list[str]:
                 found.append(f"{path}: imports {bare[3]!r} by a bare name")
         if f"## {package.name} {package.version} " not in (shelf.folder / NOTICE).read_text():
             found.append(f"{package.name}: no licence text in {NOTICE}")
-    files_there = (file.relative_to(shelf.folder).as_posix() for file in shelf.folder.rglob("*") if file.is_file())
+    files_there = (
+        file.relative_to(shelf.folder).as_posix() for file in shelf.folder.rglob("*") if file.is_file()
+    )
     found.extend(f"{path}: not in the manifest" for path in files_there if path not in listed)
     return found
 
