@@ -192,12 +192,15 @@ class Deliverer:
         return True
 
     def _wait(self, lane: Lane, row: Delivery) -> float:
-        """Seconds until a row may be tried. The wall clock counts only for what an earlier life put off, and not far."""
+        """Seconds until a row may be tried. The wall clock counts only for what an earlier life put off, and not far.
+
+        It may have jumped since then; to ask too early costs one call, which the platform answers with its own wait.
+        """
         if lane.due:
             return round(lane.due - self._clock.monotonic(), 3)
         if not row.attempts:
             return 0.0
-        return min((row.next_at - self._clock.now()).total_seconds(), mailbox.LONGEST_DELAY)
+        return min((row.next_at - self._clock.now()).total_seconds(), SWEEP_SECONDS)
 
     async def _delivered(self, row: Delivery, receipt: Receipt) -> None:
         metrics.DELIVERED.labels(row.message.address.channel).inc()
