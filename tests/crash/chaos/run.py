@@ -104,6 +104,9 @@ class Run:
                 if self.keep:
                     shutil.copytree(self.gateway.workspace, self.folder / "workspace", dirs_exist_ok=True)
             self.report.seconds = time.monotonic() - began
+            (self.folder / "failures.txt").write_text(
+                "\n".join([*self.report.slow, "", *self.report.failures])
+            )
             self._figures()
         return self.report
 
