@@ -20,7 +20,7 @@ from nanobot.clock import Clock, deadline
 from nanobot.commands import Commands, Invocation, parse
 from nanobot.conversation import STORE_SECONDS, SessionConversation, user_line
 from nanobot.ending import Ending, Running, status_of
-from nanobot.errors import LeaseLost, NanobotError
+from nanobot.errors import LeaseLost, NanobotError, StoreError
 from nanobot.events import Event, Steered, TurnStarted
 from nanobot.goals import COMPLETE, KIND, Goals
 from nanobot.model import Model, ToolCall
@@ -62,6 +62,7 @@ class Actors:
         self._ending = Ending(bench, goals, clock, publish, submit, wake)
         self.below: Callable[[str, str], Awaitable[int]] = nothing_below  # stopped with a session; how many
         self._running: dict[str, Running] = {}
+        self._held: dict[str, tuple[Claim, bool]] = {}  # turns whose lease is still to be given back
         self._queued: dict[str, int] = {}
         self._stops: dict[
             str, int
@@ -71,6 +72,13 @@ class Actors:
 
     async def serve(self, session: str) -> None:
         """Run the session's turns until nothing waits."""
+        held = self._held.get(session)
+        if (
+            held is not None
+        ):  # its lease could not be given back when it failed; until it is, no claim succeeds
+            with suppress(LeaseLost):
+                await self._bench.inbox.release(held[0], count=held[1])
+            del self._held[session]
         while not self._bench.draining:
             async with deadline(STORE_SECONDS, "claiming a turn"):
                 claim = await self._bench.inbox.claim(session)
@@ -156,13 +164,21 @@ class Actors:
             raise
         except LeaseLost:
             logger.bind(session=session, turn=claim.turn).warning("lease lost; another owner has the session")
-        except Exception:
-            with suppress(NanobotError):
-                await self._bench.inbox.release(claim, count=True)
+        except Exception as error:
+            await self._give_back(claim, count=not isinstance(error, StoreError))
             raise  # the dispatcher records it and tries the session again
         finally:
             metrics.RUNNING.dec()
             del self._running[session]
+
+    async def _give_back(self, claim: Claim, *, count: bool) -> None:
+        """Release a turn that failed. A full disk is not the message's fault, so such an attempt does not count."""
+        try:
+            await self._bench.inbox.release(claim, count=count)
+        except LeaseLost:
+            pass
+        except StoreError:
+            self._held[claim.session] = (claim, count)
 
     async def _answer(self, claim: Claim, running: Running) -> None:
         bench = self._bench

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from nanobot.errors import StoreFull
 from nanobot.events import Steered, TextReset, TurnEnded, TurnStarted
 from nanobot.messages import Inbound, Line
 from nanobot.model import Failed, Finished, Restarted, Text, ToolCall
 from nanobot.stores.memory import MemoryStore
-from nanobot.testing import FakeChannel, Hang, ScriptedModel
+from nanobot.testing import FakeChannel, FakeClock, Hang, ScriptedModel
 from nanobot.tool import ToolContext, ToolResult, tool
 from tests.gateway_in_memory import World, life
 
@@ -430,3 +431,31 @@ async def test_a_stranger_in_a_group_is_met_with_silence(tmp_path: Path) -> None
         assert await gateway.answers(1) == ["echo: [owner] hello"] or await gateway.answers(1) == [
             "echo: hello"
         ]
+
+
+async def test_a_full_disk_holds_up_a_session_no_longer_than_it_is_full(tmp_path: Path) -> None:
+    async with life(World(tmp_path, ScriptedModel())) as gateway:
+        inbox, full = gateway.store.inbox, True
+        commit, release = inbox.commit, inbox.release
+        refused: list[str] = []
+
+        async def committing(*values: Any, **more: Any) -> Any:
+            if full:
+                refused.append("commit")
+                raise StoreFull("disk full")
+            return await commit(*values, **more)
+
+        async def releasing(*values: Any, **more: Any) -> None:
+            nonlocal full
+            if full:
+                refused.append("release")
+                full = len(refused) < 8  # longer than a message may be interrupted
+                raise StoreFull("disk full")
+            await release(*values, **more)
+
+        inbox.commit, inbox.release = committing, releasing  # type: ignore[method-assign]
+        gateway.dispatcher._clock = FakeClock(auto=True)  # the pauses between tries cost no time
+        await gateway.say("hello")
+        assert await gateway.answers(1) == ["echo: hello"]
+        assert len(refused) == 8
+        assert roles(await gateway.history()) == ["user", "assistant"]
