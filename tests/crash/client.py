@@ -63,6 +63,10 @@ class Client:
                 async with websockets.connect(address, open_timeout=5, close_timeout=1) as socket:
                     self._socket = socket
                     for chat in self._chats:
+                        if self.acks:  # said before the first reply can come: this connection acks
+                            await socket.send(
+                                msgspec.json.encode({"type": "ack", "chat_id": chat, "seq": 0}).decode()
+                            )
                         await socket.send(msgspec.json.encode({"type": "attach", "chat_id": chat}).decode())
                     await self._try(list(self._outgoing.values()))
                     async for frame in socket:

@@ -79,6 +79,8 @@ class Page:
         ) as socket:
             self._socket = socket
             for chat_id, place in self.places.items():
+                if self.acks:  # said before the first reply can come: this connection acks
+                    await self._send({"type": "ack", "chat_id": chat_id, "seq": 0})
                 attach: dict[str, Any] = {"type": "attach", "chat_id": chat_id}
                 if place.epoch:
                     attach |= {"epoch": place.epoch, "after": place.seq}
