@@ -16,7 +16,8 @@ class SlackUsers:
     windows = False
     faults: Sequence[str] = ("sockets dropped", "network down", "429 storm", "answers lost", "acks lost")
 
-    def __init__(self, chats: int) -> None:
+    def __init__(self, chats: int, *, previews: bool = True) -> None:
+        self._previews = previews
         self.problems: list[str] = []
         self.server = SlackServer()
         self.server.events.retries = (
@@ -31,6 +32,7 @@ class SlackUsers:
         return (
             f'[channels.slack]\nenabled = true\nbot_token = "{self.server.bot_token}"\nallow_from = ["*"]\n'
             f'app_token = "{self.server.app_token}"\napi_url = "{self.server.api_url}"\n'
+            f"streaming = {str(self._previews).lower()}\n"
         )
 
     async def prepare(self) -> None:
