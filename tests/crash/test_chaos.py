@@ -4,6 +4,8 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.crash.chaos.plan import make
 from tests.crash.chaos.run import Run
 from tests.crash.chaos.slack import SlackUsers
@@ -15,6 +17,7 @@ from tests.crash.chaos.websocket import WebSocketUsers
 SECONDS = float(os.environ.get("NANOBOT_CHAOS_SECONDS", "30"))
 
 
+@pytest.mark.slow  # a random schedule, over a minute with its rest: `make chaos` and `make nightly` run it
 async def test_whatever_fails_every_message_is_answered_once_and_seen_once(tmp_path: Path) -> None:
     seed = int(os.environ.get("NANOBOT_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
     # Slack without previews: one of a later answer can still be posted before an earlier reply that waits.

@@ -58,7 +58,7 @@ async def test_a_streamed_reply_is_drawn_as_it_is_after_a_reload_and_without_mov
     live = await html(page)
     shift = await page.evaluate("seen.shift")
     await page.reload()
-    await page.wait_for_selector(".md")
+    await page.wait_for_selector(".md > *")
     again = await html(page)
 
     assert live == again
