@@ -103,7 +103,9 @@ def test_a_sessions_rows_are_found_by_index_however_many_are_done(name: str) -> 
     details = [step[3] for step in plan]
     assert any("inbox_open" in detail for detail in details), details
     # Those two sort what is open in one session across its kinds, which is little.
-    assert name in {"open_rows", "steerable"} or not any("TEMP B-TREE" in detail for detail in details), details
+    assert name in {"open_rows", "steerable"} or not any("TEMP B-TREE" in detail for detail in details), (
+        details
+    )
 
 
 # --- damage --------------------------------------------------------------------------------------------------
