@@ -121,6 +121,9 @@ async def test_on_a_phone_the_sessions_are_a_drawer(stage: Stage, visit: OpenPag
     opener = page.get_by_role("button", name="Sessions", exact=True)
     await opener.click()
     await expect(link).to_be_visible()
+    await page.wait_for_function(
+        "document.querySelector('main').inert && document.activeElement.closest('nav')"
+    )
     for _ in range(12):
         await page.keyboard.press("Tab")
         assert await page.evaluate("!!document.activeElement.closest('nav')")
