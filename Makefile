@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 WORKSPACE ?= ./workspace
 PYTEST := $(BIN)/pytest -q
 TIMED := tests/page tests/crash tests/e2e
+REST := $(foreach one,$(TIMED),--ignore=$(one))
+AGAIN := $(PYTEST) --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types docs docs-check test-quick test-page test-crash test-goals test-executors chaos nightly bench lock wheel vendor-check clean
+.PHONY: help run test check lint types docs docs-check test-quick test-page bench-web types-web test-crash test-goals executors test-executors chaos nightly bench soak lock wheel vendor-check clean licences audit fuzz
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -19,12 +21,12 @@ run: $(VENV)/run.stamp ## Set everything up and start the gateway with its web p
 
 test: $(VENV)/dev.stamp system ## Lint, types and all tests (under 8 minutes on 2 cores)
 	@$(MAKE) --no-print-directory check
-	@$(PYTEST) -n 2 --dist loadgroup $(foreach one,$(TIMED),--ignore=$(one))
-	@# Browsers and real kills have deadlines of their own, so they run one at a time; what fails is printed, and is
-	@# run once more, since a busy machine can miss a deadline: twice is a failure.
-	@$(PYTEST) $(TIMED) || $(PYTEST) --last-failed --last-failed-no-failures none $(TIMED)
+	@# Some tests have deadlines that a busy machine can miss: what fails is printed and run once more, alone. Twice is a
+	@# failure. Browsers and real kills go two files at a time.
+	@$(PYTEST) -n 3 --dist loadgroup $(REST) || $(AGAIN) $(REST)
+	@$(PYTEST) -n 2 --dist loadfile $(TIMED) || $(AGAIN) $(TIMED)
 
-check: lint types vendor-check docs-check ## Lint, types, vendored files, made documents
+check: lint types vendor-check docs-check licences ## Lint, types, vendored files, made documents, licences
 
 lint: $(VENV)/dev.stamp
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -34,6 +36,12 @@ types: $(VENV)/dev.stamp
 
 vendor-check: $(VENV)/dev.stamp
 	@$(BIN)/python scripts/vendor_web.py --check
+
+licences: $(VENV)/dev.stamp
+	@$(BIN)/python scripts/licences.py
+
+audit: $(VENV)/dev.stamp licences ## Known vulnerabilities of the locked packages (asks pypi.org), and their licences
+	@$(BIN)/python scripts/audit.py
 
 docs: $(VENV)/dev.stamp ## Write AGENTS.md's module list and docs/reference.md anew from the sources
 	@$(BIN)/python scripts/agents_md.py && $(BIN)/python scripts/reference_md.py
@@ -47,24 +55,39 @@ test-quick: $(VENV)/dev.stamp ## The tests without browser, crashes and packagin
 test-page: $(VENV)/dev.stamp system ## The web page's tests alone
 	@$(PYTEST) tests/page tests/e2e
 
+bench-web: $(VENV)/dev.stamp system ## How fast and how heavy the web page is, beside its bars (idle machine)
+	@$(BIN)/python -m tests.page.speed
+
+types-web: ## The page's scripts under the TypeScript compiler (needs Node; nothing else does)
+	@npx -y -p typescript@5.9.3 tsc -p tests/page
+
 test-crash: $(VENV)/dev.stamp ## The crash tests alone
 	@$(PYTEST) tests/crash
 
 test-goals: $(VENV)/dev.stamp ## The goals' tests alone (NANOBOT_KILLS=100 for the long form)
-	@$(PYTEST) tests/test_goal.py tests/test_goals.py tests/test_goal_channels.py tests/test_goal_length.py tests/test_schedule.py tests/crash/test_goal_kills.py
+	@$(PYTEST) tests/test_goal.py tests/test_goal_texts.py tests/test_goals.py tests/test_goal_channels.py tests/test_goal_length.py tests/test_goal_verify.py tests/test_goal_children.py tests/test_goal_scenarios.py tests/test_goal_slack.py tests/test_goal_trouble.py tests/test_goal_commands.py tests/test_schedule.py tests/crash/test_goal_kills.py
 
-test-executors: $(VENV)/dev.stamp ## The real codex and claude against emulated providers (300 MB the first time)
-	@$(BIN)/python -c "import codex_cli_bin" 2>/dev/null || $(BIN)/python -m pip install --quiet --no-deps openai-codex-cli-bin==0.163.0 claude-agent-sdk==0.2.186
-	@$(PYTEST) -m executors
+executors: $(VENV)/dev.stamp # The packages that carry codex and claude, for their tests alone
+	@$(BIN)/python -c "from importlib.util import find_spec as f; exit(not (f('codex_cli_bin') and f('claude_agent_sdk')))" || $(BIN)/python -m pip install --quiet --no-deps openai-codex-cli-bin==0.163.0 claude-agent-sdk==0.2.186
+
+test-executors: executors ## The real codex and claude against emulated providers (300 MB the first time)
+	@$(PYTEST) -m executors || $(AGAIN) -m executors
 
 chaos: $(VENV)/dev.stamp ## Faults of every kind under load for MINUTES=10, with SEED=…; the table goes to docs/proof.md
-	@$(BIN)/python -m tests.crash.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.crash.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --proof docs/proof.md
 
 nightly: $(VENV)/dev.stamp system ## The long run: at least 200 kills
 	@NANOBOT_KILLS=200 $(PYTEST) tests/crash -m "slow or not slow"
 
-bench: $(VENV)/dev.stamp ## The table of figures, floor beside ours (PEER_PY=python with the peer adds it)
-	@$(BIN)/python -m bench
+fuzz: $(VENV)/dev.stamp ## Coverage-guided fuzzing with atheris, MINUTES=5 for all targets together
+	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet atheris==3.0.0
+	@$(BIN)/python -m tests.fuzz.guided $$(( $(or $(MINUTES),5) * 60 ))
+
+bench: $(VENV)/dev.stamp ## All figures beside a floor, to docs/performance.md (PEER_PY=… adds the peer, PARTS=… takes some)
+	@$(BIN)/python -m bench --write $(foreach part,$(PARTS),--only $(part))
+
+soak: $(VENV)/dev.stamp ## Steady load for MINUTES=30: memory, descriptors and threads must stay flat
+	@$(BIN)/python -m bench --write --check --only soak --target ours --minutes $(or $(MINUTES),30)
 
 wheel: $(VENV)/dev.stamp ## Build dist/nanobot-*.whl
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist

@@ -4,6 +4,7 @@ The name of the model that a request asks for says how it answers:
 `instant`     20 tokens, all at once
 `realistic`   500 ms to the first token, then 20 tokens at 50 a second
 `echo-<s>`    after <s> seconds, the `tok-…` words of the messages since the last answer: who was answered, and how often
+`tools`       a call of list_dir for a message that says `with a tool`, and 20 tokens for everything else
 `GET /stats` tells how many calls there were since it was last asked, and how large their bodies.
 
     python -m bench.fake_llm        prints `ready http://127.0.0.1:<port>/v1`
@@ -43,6 +44,31 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 TAIL = chunk({}, "stop") + _event({"choices": [], "usage": USAGE}) + b"data: [DONE]\n\n"
 CHUNKS = tuple(chunk({"content": token}) for token in TOKENS)
 INSTANT = b"".join(CHUNKS) + TAIL
+WITH_TOOL = "with a tool"
+CALL = (
+    _event(
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "delta": {
+                        "tool_calls": [
+                            {
+                                "index": 0,
+                                "id": "call_1",
+                                "type": "function",
+                                "function": {"name": "list_dir", "arguments": '{"path": "."}'},
+                            }
+                        ]
+                    },
+                    "finish_reason": None,
+                }
+            ]
+        }
+    )
+    + chunk({}, "tool_calls")
+    + b"data: [DONE]\n\n"
+)
 
 
 class Model:
@@ -69,6 +95,8 @@ class Model:
         if name.startswith("echo-"):
             await asyncio.sleep(min(float(name.removeprefix("echo-")), MAX_HOLD))
             await response.write(chunk({"content": " ".join(unanswered(body)) or "nothing new"}) + TAIL)
+        elif name == "tools" and wants_tool(body):
+            await response.write(CALL)
         elif name == "realistic":
             await self._paced(response)
         else:
@@ -85,6 +113,12 @@ class Model:
             await response.write(data)
             due += TOKEN_SECONDS
         await response.write(TAIL)
+
+
+def wants_tool(body: bytes) -> bool:
+    """Whether the last message is a user's that asks for a tool; the result of one is answered with words."""
+    last = body[max(0, body.rfind(b'"role":"')) :]
+    return last.startswith(b'"role":"user"') and WITH_TOOL.encode() in last
 
 
 def unanswered(body: bytes) -> list[str]:

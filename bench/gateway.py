@@ -39,11 +39,11 @@ level = "warning"
 class Past(msgspec.Struct, frozen=True):
     """What chats hold before the gateway starts: so many messages in each of these."""
 
-    chats: tuple[str, ...] = ()
-    messages: int = 0
+    chats: tuple[str, ...]
+    messages: int
 
 
-NOTHING = Past()
+CAP = 1_900  # messages; the default cap is 2,000
 
 
 class Target(Protocol):
@@ -53,7 +53,7 @@ class Target(Protocol):
     disk: bool
     slow: bool  # so much slower that it gets less to do
 
-    async def start(self, folder: Path, llm: str, model: str, past: Past = NOTHING) -> Server:
+    async def start(self, folder: Path, llm: str, model: str, past: Past | None = None) -> Server:
         """Start it on this folder, which keeps its state from one start to the next."""
         ...
 
@@ -71,8 +71,9 @@ class Floor:
     disk = False
     slow = False
 
-    async def start(self, folder: Path, llm: str, model: str, past: Past = NOTHING) -> Server:
-        command = [sys.executable, "-m", "bench.floor", llm, model, str(past.messages)]
+    async def start(self, folder: Path, llm: str, model: str, past: Past | None = None) -> Server:
+        messages = past.messages if past else 0
+        command = [sys.executable, "-m", "bench.floor", llm, model, str(messages)]
         return await processes.start(command, folder / "floor.log")
 
     def version_command(self) -> list[str]:
@@ -87,10 +88,16 @@ class Nanobot:
     disk = True
     slow = False
 
-    async def start(self, folder: Path, llm: str, model: str, past: Past = NOTHING) -> Server:
+    async def start(
+        self, folder: Path, llm: str, model: str, past: Past | None = None, *, more: str = ""
+    ) -> Server:
+        """`more` goes to the end of config.toml."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.toml").write_text(CONFIG.format(model=model, llm=llm))
-        if past.messages:
+        config = f"{CONFIG.format(model=model, llm=llm)}\n{more}"
+        if past and past.messages > CAP:  # what is beyond the cap would move to the archive
+            config += f"\n[sessions]\nmax_messages = {2 * past.messages}\n"
+        (folder / "config.toml").write_text(config)
+        if past and past.messages:
             write_history(folder / ".nanobot" / "sessions", past)
         command = [str(NANOBOT), "gateway", "-w", str(folder)]
         return await processes.start(command, folder / "gateway.log")

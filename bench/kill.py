@@ -35,9 +35,8 @@ class Crowd:
         self.words = {chat: [f"tok-{chat}-0"] for chat in self.chats[:-1]}
         self.words["kill-five"] = [f"tok-kill-five-{number}" for number in range(FIVE)]
         self.accepted: set[str] = set()
-        self.finals: dict[
-            str, str
-        ] = {}  # message id → the text of a final; a repeat of an id is no second answer
+        # Message id → the text of a final; a repeat of an id is no second answer.
+        self.finals: dict[str, str] = {}
         self._texts: dict[str, list[str]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.result = load.Result(first=[], end=[], accepted=[], errors=[])

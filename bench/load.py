@@ -99,6 +99,12 @@ class Chat:
         }
         await self.socket.send_str(_encode(frame).decode())
 
+    def abort(self) -> None:
+        """Go away without a goodbye, as a phone does in a tunnel."""
+        connection = self.socket._response.connection  # noqa: SLF001 - there is no public way to be impolite
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+
     async def frame(self) -> Frame:
         """The next frame of this chat; raises ConnectionError where the server went away."""
         while True:
@@ -223,14 +229,39 @@ async def run(
 
 
 @asynccontextmanager
-async def idle(url: str, count: int) -> AsyncIterator[int]:
-    """Hold connections that say nothing; yields how many there are. They answer the server's pings."""
+async def watching(url: str, chat: str, count: int, result: Result) -> AsyncIterator[None]:
+    """Hold connections that are attached to one chat and read what comes; their frames are counted in `result`."""
+
+    async def listen(one: Chat) -> None:
+        try:
+            while True:
+                await one.frame()
+        except ConnectionError:
+            return
+
+    async with client() as session:
+        chats = [await connect(session, url, chat, result) for _ in range(count)]
+        tasks = [asyncio.create_task(listen(one)) for one in chats]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def idle(url: str, count: int, *, first: int = 0) -> AsyncIterator[int]:
+    """Hold connections that say nothing; yields how many there are. They answer the server's pings.
+
+    Their client ids are numbered from `first` on.
+    """
     async with client() as session:
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def opened(number: int) -> aiohttp.ClientWebSocketResponse:
             async with gate, asyncio.timeout(CONNECT_SECONDS):
-                socket = await session.ws_connect(f"{url}/?client_id=idle{number}", compress=0)
+                socket = await session.ws_connect(f"{url}/?client_id=idle{first + number}", compress=0)
                 await socket.receive()
                 return socket
 

@@ -16,14 +16,13 @@ LONG = 2_000  # messages
 LISTED = 5_000  # sessions
 
 
-def ours(folder: Path, *, quick: bool) -> Figures:
+def ours(folder: Path, *, messages: int = LONG, listed: int = LISTED) -> Figures:
     """`SessionManager` as scripts use it."""
     from nanobot.stores.sessions import SessionManager
 
-    listed = LISTED // 5 if quick else LISTED
-    manager = SessionManager(directory=fresh(folder) / "save", max_messages=10 * LONG)
+    manager = SessionManager(directory=fresh(folder) / "save", max_messages=10 * messages + LONG)
     session = manager.get_or_create("bench:save")
-    for message in past(LONG):
+    for message in past(messages):
         session.add_message(message["role"], message["content"])
     manager.save(session)
 
@@ -32,16 +31,16 @@ def ours(folder: Path, *, quick: bool) -> Figures:
         session.add_message("assistant", "y" * 270)
         manager.save(session, fsync=True)
 
-    saved = _timed(save, 100)
-    manager = SessionManager(directory=folder / "load")
+    saved = timed(save, 100)
+    manager = SessionManager(directory=folder / "load", max_messages=messages + LONG)
     session = manager.get_or_create("bench:load")
-    for message in past(LONG):
+    for message in past(messages):
         session.add_message(message["role"], message["content"])
     manager.save(session)
 
     def load_long() -> None:
         found = SessionManager(directory=folder / "load").get_or_create("bench:load")
-        assert len(found.messages) == LONG
+        assert len(found.messages) == messages
 
     many = SessionManager(directory=folder / "list")
     for number in range(listed):
@@ -59,21 +58,19 @@ def ours(folder: Path, *, quick: bool) -> Figures:
     def list_cold() -> None:
         assert len(SessionManager(directory=folder / "list").list_sessions()) == listed
 
-    scale = LISTED / listed
     return {
         "micro.save_ms": saved,
-        "micro.load_ms": _timed(load_long, 15),
-        "micro.list_ms": _timed(list_all, 7) * scale,
-        "micro.list_new_process_ms": _timed(list_cold, 5) * scale,
+        "micro.load_ms": timed(load_long, 15),
+        "micro.list_ms": timed(list_all, 7),
+        "micro.list_new_process_ms": timed(list_cold, 5),
     }
 
 
-def floor(folder: Path, *, quick: bool) -> Figures:
+def floor(folder: Path, *, messages: int = LONG, listed: int = LISTED) -> Figures:
     """Plain files: append two lines and sync, parse the lines of one, read the head of many."""
-    listed = LISTED // 5 if quick else LISTED
     fresh(folder)
     path = folder / "long.jsonl"
-    path.write_text("".join(json.dumps(message) + "\n" for message in past(LONG)))
+    path.write_text("".join(json.dumps(message) + "\n" for message in past(messages)))
     with path.open("ab") as file:
 
         def save() -> None:
@@ -82,12 +79,12 @@ def floor(folder: Path, *, quick: bool) -> Figures:
             file.flush()
             os.fdatasync(file.fileno())
 
-        saved = _timed(save, 100)
-    path.write_text("".join(json.dumps(message) + "\n" for message in past(LONG)))
+        saved = timed(save, 100)
+    path.write_text("".join(json.dumps(message) + "\n" for message in past(messages)))
 
     def load() -> None:
         with path.open("rb") as file:
-            assert len([json.loads(line) for line in file]) == LONG
+            assert len([json.loads(line) for line in file]) == messages
 
     heads = folder / "list"
     heads.mkdir()
@@ -101,12 +98,12 @@ def floor(folder: Path, *, quick: bool) -> Figures:
 
     return {
         "micro.save_ms": saved,
-        "micro.load_ms": _timed(load, 15),
-        "micro.list_ms": _timed(list_all, 5) * LISTED / listed,
+        "micro.load_ms": timed(load, 15),
+        "micro.list_ms": timed(list_all, 5),
     }
 
 
-def _timed(work: Callable[[], None], times: int) -> float:
+def timed(work: Callable[[], None], times: int) -> float:
     """The median of so many runs, in ms."""
     taken: list[float] = []
     for _ in range(times):

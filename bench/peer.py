@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from bench import processes
-from bench.gateway import NOTHING, Past
+from bench.gateway import Past, fresh
+from bench.micro import LISTED, LONG
 from bench.processes import NotReady, Server
 
 Figures = dict[str, float | str]
@@ -44,6 +45,7 @@ from pathlib import Path
 from statistics import median
 from nanobot.session.manager import SessionManager
 root = Path(sys.argv[1])
+wanted = json.load(sys.stdin)
 def manager(name):
     (root / name / "work").mkdir(parents=True, exist_ok=True)
     return SessionManager(root / name / "work", sessions_root=root / name / "sessions")
@@ -53,7 +55,7 @@ def timed(work, times):
         began = time.perf_counter(); work(); taken.append(time.perf_counter() - began)
     return median(taken) * 1e3
 long = manager("long"); session = long.get_or_create("bench:long")
-for number in range(2000):
+for number in range(wanted["messages"]):
     session.add_message(("user", "assistant")[number % 2], f"{number:05d} ".ljust(270, "x"))
 long.save(session)
 load = timed(lambda: manager("long").get_or_create("bench:long"), 7)
@@ -62,9 +64,9 @@ def save():
     long.save(session, fsync=True)
 saved = timed(save, 20)
 many = manager("many")
-for number in range(1000):
+for number in range(wanted["listed"]):
     one = many.get_or_create(f"bench:{number}"); one.add_message("user", "question"); many.save(one)
-print(json.dumps({"micro.save_ms": saved, "micro.load_ms": load, "micro.list_ms": timed(many.list_sessions, 3) * 5}))
+print(json.dumps({"micro.save_ms": saved, "micro.load_ms": load, "micro.list_ms": timed(many.list_sessions, 3)}))
 """
 
 
@@ -72,26 +74,26 @@ class Peer:
     name = "peer"
     disk = True
     slow = True
-    about = "nanobot-ai 0.3.5; its saves were measured with fsync=True, which is not its default; list_sessions: 1,000 x 5"
+    about = "nanobot-ai 0.3.5; its saves were measured with fsync=True, which is not its default"
 
     def __init__(self, python: Path) -> None:
-        self._python = python
+        self.python = python
         self._ports: tuple[int, int] | None = None
 
-    async def start(self, folder: Path, llm: str, model: str, past: Past = NOTHING) -> Server:
+    async def start(self, folder: Path, llm: str, model: str, past: Past | None = None) -> Server:
         folder = folder.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         chat, health = free_port(), free_port()
         path = folder / "config.json"
         path.write_bytes(msgspec.json.encode(settings(folder, llm, model, chat, health)))
         env = self._env(folder)
-        if past.messages:
+        if past and past.messages:
             wanted = msgspec.json.encode({"chats": past.chats, "messages": past.messages})
             await self._run(HISTORY, path, folder, wanted)
         began = asyncio.get_running_loop().time()
         with (folder / "peer.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                str(self._python),
+                str(self.python),
                 *("-P", "-m", "nanobot", "gateway", "--foreground", "-c", str(path)),
                 cwd=folder,
                 env=env,
@@ -113,13 +115,8 @@ class Peer:
         return server
 
     def version_command(self) -> list[str]:
-        return [
-            str(self._python),
-            "-P",
-            "-m",
-            "nanobot",
-            "--version",
-        ]  # -P: the package of this folder has the same name
+        # -P: the package of this folder has the same name.
+        return [str(self.python), "-P", "-m", "nanobot", "--version"]
 
     def answers(self, folder: Path) -> list[str]:
         found: list[str] = []
@@ -130,10 +127,11 @@ class Peer:
                     found.append(str(message.get("content")))
         return found
 
-    async def micro(self, folder: Path) -> Figures:
+    async def micro(self, folder: Path, *, messages: int = LONG, listed: int = LISTED) -> Figures:
         """The same three figures of its session files."""
-        folder.mkdir(parents=True, exist_ok=True)
-        said = await self._run(MICRO, folder / "micro", folder, b"")
+        fresh(folder)
+        wanted = msgspec.json.encode({"messages": messages, "listed": listed})
+        said = await self._run(MICRO, folder / "micro", folder, wanted)
         found: Figures = msgspec.json.decode(said.splitlines()[-1])
         return found
 
@@ -143,7 +141,7 @@ class Peer:
     async def _run(self, script: str, argument: Path, folder: Path, stdin: bytes) -> bytes:
         def run() -> bytes:
             return subprocess.run(
-                [str(self._python), "-P", "-c", script, str(argument)],
+                [str(self.python), "-P", "-c", script, str(argument)],
                 input=stdin,
                 cwd=folder,
                 env=self._env(folder),

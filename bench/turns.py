@@ -15,6 +15,7 @@ from bench.processes import Server, running
 Figures = dict[str, float | str]
 
 MS = 1e3
+WATCHERS = 200
 SETTLE_SECONDS = 3.0  # after ready: what a gateway still does by itself then belongs to its idle memory
 
 
@@ -23,12 +24,12 @@ class Effort:
 
     def __init__(self, *, slow: bool, quick: bool) -> None:
         less = slow or quick
-        self.single = (
-            (4, 5) if slow else (10, 10) if quick else (20, 20)
-        )  # chats one after another, turns in each
+        # Chats one after another, turns in each.
+        self.single = (4, 5) if slow else (10, 10) if quick else (20, 20)
         self.many = (100, 1) if slow else (100, 4) if quick else (100, 10)
         self.long = (2, 3) if slow else (3, 6) if quick else (5, 9)
         self.memory = (200, 1)
+        self.watched = 5 if less else 40
         self.idle = 1_000 if quick else 3_000
         self.idle_turns = 10 if less else 60
         self.paced = ((1, 1), (50, 1)) if less else ((1, 3), (50, 2))
@@ -142,6 +143,26 @@ async def idle(target: Target, folder: Path, llm: str, effort: Effort) -> Figure
             figures["idle.end_p50_ms"] = percentile(result.end, 50) * MS
             figures["rss.idle_connections"] = server.rss()
             note(figures, "idle", result)
+    return figures
+
+
+async def fanout(target: Target, folder: Path, llm: str, effort: Effort) -> Figures:
+    """Turns of one chat that 200 connections watch. The floor has no second client in a chat."""
+    figures: Figures = {}
+    if not target.disk:
+        return figures
+    async with running(await target.start(fresh(folder), llm, "instant")) as server:
+        await warm(server, effort)
+        seen = load.Result(first=[], end=[], accepted=[], errors=[])
+        async with load.watching(server.socket, "watched", WATCHERS, seen):
+            await load.run(server.socket, ["watched"], 2, timeout=effort.timeout)
+            before, frames = server.cpu(), seen.frames
+            result = await load.run(server.socket, ["watched"], effort.watched, timeout=effort.timeout)
+            seconds = server.cpu() - before
+            figures["fanout.cpu_ms"] = seconds / max(1, result.turns) * MS
+            figures["fanout.end_p50_ms"] = percentile(result.end, 50) * MS
+            figures["fanout.frames"] = (seen.frames - frames) / max(1, result.turns)
+            note(figures, "fanout", result)
     return figures
 
 

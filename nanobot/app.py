@@ -7,6 +7,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,19 +19,19 @@ from nanobot.approval import Approval
 from nanobot.channel import Channel
 from nanobot.chat_commands import ChatCommands
 from nanobot.child import CHANNEL
+from nanobot.child_care import ChildCare
 from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
 from nanobot.child_requests import follow
 from nanobot.child_tasks import ChildTasks
-from nanobot.child_watch import ChildWatch
 from nanobot.children import Children
-from nanobot.clock import Clock, SystemClock
+from nanobot.clock import SystemClock
 from nanobot.commands import Commands
 from nanobot.compactor import SummaryCompactor
 from nanobot.config import Config, load
 from nanobot.delegation import delegation_tools
 from nanobot.delivery import Deliverer
-from nanobot.errors import ConfigError, NanobotError
+from nanobot.errors import NanobotError
 from nanobot.executor import Executor
 from nanobot.executors.claude import Claude
 from nanobot.executors.codex import Codex
@@ -44,27 +45,33 @@ from nanobot.goal_verify import Verifier
 from nanobot.goals import Goals
 from nanobot.library import SessionLibrary
 from nanobot.messages import Address, Attachment, Inbound, Outbound, new_id
-from nanobot.model import Model
-from nanobot.models.fallback import FallbackModel
+from nanobot.models.choice import Models
 from nanobot.models.registry import ModelRegistry
-from nanobot.pairing import PairingDesk
+from nanobot.pairing import Owners, PairingDesk, Tell
 from nanobot.port import ChannelPort, House
 from nanobot.progress import ProgressBoard
 from nanobot.prompts import Prompts
 from nanobot.routing import Policy
 from nanobot.scheduler import Scheduler
+from nanobot.security import state_key
 from nanobot.security.audit import Audit
+from nanobot.security.context import SecurityContext
+from nanobot.security.pins import Pins
 from nanobot.session import Actors
+from nanobot.session_state import SessionStates
 from nanobot.skills import Skills, reader
 from nanobot.store import Store
 from nanobot.stores.bus import LocalBus
 from nanobot.stores.dispatcher import LocalDispatcher
 from nanobot.stores.lock import StateLock
+from nanobot.stores.media import MediaFiles, sweep
 from nanobot.stores.sessions import SessionManager
 from nanobot.stores.sqlite import SqliteStore
+from nanobot.surroundings import Surroundings
 from nanobot.tools.goal import goal_tools
 from nanobot.tools.project import project_tool
 from nanobot.tools.toolbox import Send, standard
+from nanobot.watching import Watching
 from nanobot.workbench import Workbench
 
 SWITCH_SECONDS = 0.0005
@@ -92,29 +99,6 @@ class App:
         return " ".join(parts)
 
 
-class Models:
-    """Models by name, each with the configured fallbacks behind it."""
-
-    def __init__(self, registry: ModelRegistry, config: Config, clock: Clock) -> None:
-        self._registry = registry
-        self._config = config
-        self._clock = clock
-        self._made: dict[str, Model] = {}
-        self.outside: dict[str, Model] = {}  # agents of others, which sub-sessions may have for a model
-
-    def __call__(self, name: str | None) -> Model:
-        agent = self._config.agent
-        wanted = name or agent.model
-        if wanted in self.outside:
-            return self.outside[wanted]
-        if not wanted:
-            raise ConfigError(self._config.model_hint)
-        if wanted not in self._made:
-            names = [wanted, *(one for one in agent.fallbacks if one != wanted)]
-            self._made[wanted] = FallbackModel([self._registry.get(one) for one in names], self._clock)
-        return self._made[wanted]
-
-
 @asynccontextmanager
 async def running(config: Config) -> AsyncIterator[App]:
     """A gateway that runs inside this block. Raises UsageError where it cannot start."""
@@ -122,24 +106,30 @@ async def running(config: Config) -> AsyncIterator[App]:
     workspace, state = config.workspace, config.state_dir
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(StateLock(state, clock))
-        store = SqliteStore(state, clock)
+        sealer = state_key.sealer(state, wanted=config.security.encrypt_state)
+        store = SqliteStore(state, clock, sealer=sealer)
         await store.open()
         stack.push_async_callback(store.close)
-        transcripts = SessionManager(workspace, clock=clock, max_messages=config.sessions.max_messages)
+        transcripts = SessionManager(
+            workspace, clock=clock, max_messages=config.sessions.max_messages, sealer=sealer
+        )
         stack.push_async_callback(transcripts.close)
-        registry = ModelRegistry(config.models, context_window=config.agent.context_window, state=state)
+        files = MediaFiles(state, sealer)
+        window = config.agent.context_window
+        registry = ModelRegistry(config.models, context_window=window, state=state, read=files.read)
         stack.push_async_callback(registry.close)
         models = Models(registry, config, clock)
 
         bus, dispatcher = LocalBus(), LocalDispatcher(clock)
-        executors = outside_agents(config)
+        security = SecurityContext.of(config.security, workspace, [state], config.delegation.allowed_dirs)
+        executors = outside_agents(config, security)
         children = Children(
             store,
             transcripts,
             clock,
             config.delegation,
             executors,
-            workspace=workspace,
+            security,
             state=state,
             wake=dispatcher.wake,
         )
@@ -157,7 +147,8 @@ async def running(config: Config) -> AsyncIterator[App]:
                 if "unknown_send" in one.values
             },
         )
-        skills = Skills(workspace, content.roots("skills", workspace))
+        pins = Pins(state, required=security.rules.pinned_skills)
+        skills = Skills(workspace, content.roots("skills", workspace), pins=pins)
         prompts = Prompts(
             workspace,
             skills,
@@ -165,11 +156,10 @@ async def running(config: Config) -> AsyncIterator[App]:
             name=config.agent.system_name,
             level=config.security.level,
         )
-        toolbox = standard(
-            workspace, state, config.security, sender(store, deliverer), Audit(state / "audit.jsonl")
-        )
-        toolbox = toolbox.extended([reader(skills), project_tool(toolbox.boundary)])
-        publish = ChildWatch(children, store.inbox).listening(children.listening(publisher(bus)))
+        toolbox = standard(security, state, sender(store, deliverer), Audit(state / "audit.jsonl"), files)
+        toolbox = toolbox.extended([reader(skills), project_tool(security, clock)])
+        watching = Watching(children, store.inbox, config.watchers, config.agent.max_steps)
+        publish = watching.listening(children.listening(publisher(bus)))
         board = ProgressBoard(channels, store.outbox, store.keys("progress"), clock)
         stack.push_async_callback(board.close)
         scheduler = Scheduler(store.schedules, store.inbox, clock, dispatcher.wake)
@@ -185,9 +175,12 @@ async def running(config: Config) -> AsyncIterator[App]:
             later=scheduler,
             busy=children.records.running,
         )
-        goal_desk = GoalDesk(goals, Verifier(toolbox, models, prompts, clock))
+        goal_desk = GoalDesk(goals, Verifier(toolbox, models, prompts, transcripts, clock))
+        surroundings = Surroundings(security, clock)
+        stack.push_async_callback(surroundings.close)
         bench = Workbench(
             workspace=workspace,
+            surroundings=surroundings,
             inbox=store.inbox,
             transcripts=transcripts,
             prompts=prompts,
@@ -200,22 +193,28 @@ async def running(config: Config) -> AsyncIterator[App]:
             attempts=config.agent.attempts,
         )
         compactor = SummaryCompactor(bench, transcripts, clock)
-        desk = PairingDesk(store.pairings, clock)
+        desk = PairingDesk(store.pairings, clock, poster(store, deliverer))
         policies = {one.name: Policy.of(one.values) for one in config.enabled()}
+        owners = Owners({name: policy.owner for name, policy in policies.items()}, store.keys("owners"))
         commands = Commands(Approval(policies, desk))
         actors = Actors(bench, commands, compactor, goals, clock, publish, deliverer.submit, dispatcher.wake)
         children.connect(actors, bench, goals)
+        ChildCare(children.records, children.desk, actors, store.inbox, config.delegation)
+        states = SessionStates(actors.lives, surroundings, transcripts, children.records, clock)
+        watching.connect(actors, goals.halt)
         chat = ChatCommands(
-            actors, transcripts, desk, compactor, goals, models, owner_test(config), clock, publish
+            actors, transcripts, desk, compactor, goals, models, owner_test(config), clock, states, publish
         )
         commands.add([*chat.entries(), *GoalCommands(goals, actors, scheduler).entries()])
         commands.add(ChildCommands(children).entries())
-        library = SessionLibrary(transcripts, actors, models)
+        library = SessionLibrary(transcripts, actors, states, models, config.models, skills)
+        tasks = ChildTasks(children)
         house = House(
-            store, actors, commands, dispatcher, deliverer, desk, library, clock, ChildTasks(children)
+            store, actors, commands, dispatcher, deliverer, desk, library, clock, tasks, owners, files
         )
 
-        gateway = Gateway(channels, store, bench, actors, dispatcher, deliverer, bus, clock)
+        tidy = partial(sweep, files, store.inbox, clock)
+        gateway = Gateway(channels, store, bench, actors, dispatcher, deliverer, bus, clock, tidy)
         add_channels(config, house, gateway)
         routes = [route for channel in channels.values() for route in channel.routes()]
         started = asyncio.Event()
@@ -225,6 +224,7 @@ async def running(config: Config) -> AsyncIterator[App]:
                 health=gateway.health,
                 ready=started.is_set,
                 metrics=lambda: generate_latest(metrics.REGISTRY),
+                guard=guard(config),
             ),
             config.http.host,
             config.http.port,
@@ -246,10 +246,20 @@ async def running(config: Config) -> AsyncIterator[App]:
         yield app
 
 
-def outside_agents(config: Config) -> dict[str, Executor]:
+def guard(config: Config) -> http.Guard:
+    """The page's tokens also stand before the server's own routes."""
+    page = config.channels.get("websocket")
+    if page is None or not page.enabled:
+        return http.Guard()
+    return http.Guard(str(page.values.get("token") or ""), tokens=bool(page.values.get("users")))
+
+
+def outside_agents(config: Config, security: SecurityContext) -> dict[str, Executor]:
     """The agents of others. Whether their programs are there is found out when one is asked for."""
-    level = config.security.level
-    return {"codex": Codex(config.executors.codex, level), "claude": Claude(config.executors.claude, level)}
+    return {
+        "codex": Codex(config.executors.codex, security),
+        "claude": Claude(config.executors.claude, security),
+    }
 
 
 def add_channels(config: Config, house: House, gateway: Gateway) -> None:
@@ -271,12 +281,22 @@ def sender(store: Store, deliverer: Deliverer) -> Send:
 
     async def send(address: Address, text: str, media: tuple[Attachment, ...]) -> str:
         outbound = Outbound(turn=new_id(), part=0, address=address, text=text, media=media, kind="notice")
-        delivery = await store.outbox.add(outbound)
-        if delivery is not None:
-            deliverer.submit([delivery])
+        await post(outbound)
         return outbound.id
 
+    post = poster(store, deliverer)
     return send
+
+
+def poster(store: Store, deliverer: Deliverer) -> Tell:
+    """How a message that is no turn's reply is sent: durably, and once."""
+
+    async def post(message: Outbound) -> None:
+        delivery = await store.outbox.add(message)
+        if delivery is not None:
+            deliverer.submit([delivery])
+
+    return post
 
 
 def owner_test(config: Config) -> Callable[[Inbound], bool]:
@@ -300,6 +320,7 @@ async def warm(registry: ModelRegistry, bench: Workbench, name: str) -> None:
     try:
         await registry.warm(name)
         bench.prompts.system(small=bench.model(name).small)
+        bench.surroundings.facts(bench.workspace)
         footprint.settle()
     except NanobotError as error:  # the first turn says it in the chat; here it is said to the operator
         logger.warning("model {}: {}", name, error)

@@ -42,7 +42,9 @@ from nanobot.events import (
     TurnStarted,
     Usage,
 )
+from nanobot.files import Files
 from nanobot.messages import Accepted, Address, Attachment, Inbound, Line, Outbound, new_id
+from nanobot.owner import Applicant, DeadLetter, Office
 
 __all__ = [
     "About",
@@ -60,6 +62,7 @@ __all__ = [
     "DeadLetter",
     "DeadlineExceeded",
     "Event",
+    "Files",
     "GoalChanged",
     "Inbound",
     "Keys",
@@ -153,33 +156,13 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str = ""
     context_window: int = 0
     context_tokens: int = 0
+    spent: Usage = Usage()  # of this conversation's turns, as the providers counted; nothing from the archive
+    dollars: float | None = None  # what that cost; None where a model has no price in the configuration
     goal_state: dict[str, Any] | None = None
     parent: str = ""  # of a sub-session: the session key it works for
     parent_title: str = ""
     forked_from: str = ""  # of a copy: the session key it was made from
-
-
-class Applicant(msgspec.Struct, frozen=True):
-    """Somebody unknown who asked to be let in, or who was."""
-
-    channel: str
-    sender: str
-    name: str
-    code: str  # "" once approved
-    status: str  # pending or approved
-    created_at: datetime
-    expires_at: datetime
-
-
-class DeadLetter(msgspec.Struct, frozen=True):
-    """A reply that did not arrive and is not tried any more."""
-
-    id: int
-    session: str
-    text: str
-    error: str
-    status: str  # dead or unknown
-    created_at: datetime
+    suggestions: tuple[str, ...] = ()  # where nothing was said yet: what one might say, from the skills
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -237,6 +220,10 @@ class Sessions(Protocol):
 
     async def about(self, key: str) -> About: ...
 
+    async def workspace(self, key: str) -> Mapping[str, Any]:
+        """How a session stands: {stage, since, reason, project, metrics, security}, as docs/protocol.md has them."""
+        ...
+
     async def export(self, key: str) -> bytes | None:
         """The whole session as JSONL, archive included; None where there is none."""
         ...
@@ -247,26 +234,6 @@ class Sessions(Protocol):
         Messages are named by their turn. False where the session or the message is not there.
         """
         ...
-
-
-class Office(Protocol):
-    """What the owner decides on: who is let in, and replies that did not arrive. Asking who calls is the channel's duty."""
-
-    async def applicants(self) -> Sequence[Applicant]: ...
-
-    async def decide(self, channel: str, sender: str, *, admit: bool) -> bool:
-        """Let a waiting sender in, or refuse; False where nobody of that name waits."""
-        ...
-
-    async def revoke(self, channel: str, sender: str) -> bool: ...
-
-    async def dead_letters(self) -> Sequence[DeadLetter]:
-        """Newest first."""
-        ...
-
-    async def resend(self, id: int) -> bool: ...
-
-    async def drop(self, id: int) -> bool: ...
 
 
 class Tasks(Protocol):
@@ -292,6 +259,7 @@ class Port(Protocol):
     settings: Mapping[str, Any]  # the channel's table of the configuration, checked against its channel.toml
     workspace: Path
     media: Path  # a folder of the state directory for files that come in; the channel names its files
+    files: Files  # the way to what lies in `media`
     clock: Clock
 
     @property
@@ -312,6 +280,13 @@ class Port(Protocol):
         None means that it was not let in (an unknown sender, a group where the bot was not addressed): acknowledge
         and forget; a pairing answer, where one is due, is on its way. StoreError: nothing was accepted, so
         acknowledge nothing. Never blocks on a model or a tool.
+        """
+        ...
+
+    async def edit(self, message: Inbound) -> bool:
+        """A message, known by its `message_id`, was changed: what it says now is answered.
+
+        False where nothing came of it: unknown here, no longer let in, or answered already. Raises StoreError.
         """
         ...
 
@@ -341,6 +316,10 @@ class Port(Protocol):
 
     async def posted(self, turn: str, part: int, address: Address, ref: str) -> None:
         """Remember the platform's id of a message that shows a reply before it is committed; its final is an edit."""
+        ...
+
+    async def preview(self, turn: str, part: int) -> str:
+        """The platform's id that `posted` was told for a reply, maybe in an earlier life; "" where there is none."""
         ...
 
     def report(self, problem: str) -> None:

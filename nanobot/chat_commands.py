@@ -10,10 +10,13 @@ from nanobot.commands import Entry, Invocation
 from nanobot.errors import ConfigError
 from nanobot.events import Event, SessionUpdated
 from nanobot.goals import Goals
+from nanobot.lifecycle import Stage
+from nanobot.lives import Life
 from nanobot.messages import Inbound
 from nanobot.model import Model
 from nanobot.pairing import PairingDesk
 from nanobot.session import Actors, Compactor
+from nanobot.session_state import SessionStates
 from nanobot.store import Transcripts
 
 HISTORY_DEFAULT = 10
@@ -48,9 +51,11 @@ class ChatCommands:
         model: Callable[[str | None], Model],
         is_owner: Callable[[Inbound], bool],
         clock: Clock,
+        states: SessionStates,
         publish: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self._publish = publish
+        self._states = states
         self._actors = actors
         self._transcripts = transcripts
         self._desk = desk
@@ -72,7 +77,7 @@ class ChatCommands:
                 changes=True,
             ),
             Entry("stop", "/stop", "Stop what runs and what waits", self._stop, immediate=True, changes=True),
-            Entry("status", "/status", "What runs, model, uptime", self._status, immediate=True),
+            Entry("status", "/status", "What runs, model, workspace, uptime", self._status, immediate=True),
             Entry(
                 "model",
                 "/model [name]",
@@ -103,6 +108,7 @@ class ChatCommands:
             if call.argument.lower() not in CONFIRMED:
                 return goal_texts.offers_done(goal)
             await self._goals.move(key, "cancel", reason="a new conversation was begun")
+            await self._actors.below(key, "its goal was ended")
         elif call.beside:
             return "The goal has ended meanwhile. `/new` again starts over."
         await self._transcripts.clear(key)
@@ -126,20 +132,21 @@ class ChatCommands:
 
     async def _status(self, call: Invocation) -> str:
         key = call.message.address.key
-        state = self._actors.state(key)
+        running = self._actors.state(key)
         transcript = await self._transcripts.open(key)
         try:
             model = self._model(transcript.metadata.get("model")).name
         except ConfigError as error:
             model = f"none ({error})"
+        state = await self._states.of(key)
+        queued = f", {running.queued} waiting" if running.queued else ""
         uptime = int(self._clock.monotonic() - self._since)
-        running = "working" if state.running else "idle"
-        queued = f", {state.queued} waiting" if state.queued else ""
         return "\n".join(
             (
-                f"**{running}**{queued}",
+                f"**{standing(state.life)}**{queued}{because(state.life)}",
                 f"Model: {model}",
                 f"Session: {key}, {len(transcript.messages)} messages",
+                *state.lines(self._clock.now()),
                 f"Gateway: version {__version__}, up {uptime // 3600} h {uptime % 3600 // 60} min",
                 f"Turns running: {len(self._actors.running())}",
             )
@@ -214,3 +221,13 @@ class ChatCommands:
 
     async def _version(self, _: Invocation) -> str:
         return f"nanobot {__version__}"
+
+
+def standing(life: Life) -> str:
+    """A stage in the words of /status."""
+    return {Stage.ACTIVE: "working", Stage.CREATED: "idle"}.get(life.stage, str(life.stage))
+
+
+def because(life: Life) -> str:
+    """Why a session is not well."""
+    return f": {' '.join(life.reason.split())}" if life.stage is Stage.ERROR and life.reason else ""

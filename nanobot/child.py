@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -23,6 +22,7 @@ ICONS: Mapping[str, str] = {
     "killed": "○ killed",
     "pending": "◌ pending",
     "timed_out": "✗ timed_out",
+    "paused": "‖ paused",
 }
 # What may follow what. An ended turn stays as it ended; only a new turn makes a session pending again.
 LEGAL: Mapping[str, frozenset[str]] = {
@@ -31,6 +31,7 @@ LEGAL: Mapping[str, frozenset[str]] = {
     "completed": frozenset({"pending"}),
     "failed": frozenset({"pending"}),
     "timed_out": frozenset({"pending"}),
+    "paused": frozenset({"pending"}),
     "killed": frozenset(),
 }
 _ID = re.compile(r"[0-9a-f-]+")
@@ -68,6 +69,9 @@ class Child(msgspec.Struct, frozen=True, omit_defaults=True):
     thread: str = ""  # its executor's name for the conversation
     process: ProcessRecord | None = None
     started_turn: int = 0  # the turn `process` belongs to
+    restarts: int = 0  # of this turn's process, which died or hung
+    unwell: str = ""  # why, the last time
+    watched: tuple[str, ...] = ()  # what watchers found in this turn, as it was put to the agent
 
     @property
     def key(self) -> str:
@@ -100,6 +104,9 @@ class Settings(Protocol):
 
     @property
     def timeout(self) -> float: ...
+
+    @property
+    def max_tokens(self) -> int: ...
 
     @property
     def allowed_dirs(self) -> Sequence[str]: ...
@@ -182,29 +189,6 @@ def may_delegate(*, running: int, limit: int, depth: int, deepest: int) -> tuple
     return None
 
 
-def directory(asked: str | None, default: Path, allowed: Sequence[str], hidden: Sequence[Path]) -> Path:
-    """Where a sub-session works: the default, or what was asked for if it is allowed. Raises ToolError.
-
-    Nothing configured allows the default alone; "*" allows any; else a listed directory or one below it. Compared are
-    real paths, so neither a link nor `..` nor a name that merely begins alike leads out.
-    """
-    home = default.resolve()
-    if not asked:
-        return home
-    place = (home / asked).resolve()
-    listed = [Path(one).expanduser().resolve() for one in allowed if one != "*"]
-    names = "any" if "*" in allowed else ", ".join(str(one) for one in [home, *listed])
-    hint = f"allowed: {names}"
-    if any(place == one or one in place.parents for one in hidden):
-        raise ToolError(f"{place} belongs to nanobot itself", hint)
-    fits = place == home or "*" in allowed or any(place == one or one in place.parents for one in listed)
-    if not fits:
-        raise ToolError(f"working directory {place} is not allowed", hint)
-    if not place.is_dir():
-        raise ToolError(f"working directory {place} does not exist or is no directory", hint)
-    return place
-
-
 # --- how it is shown -----------------------------------------------------------------------------------------------
 
 
@@ -227,7 +211,7 @@ def tokens(child: Child) -> dict[str, Any]:
 
 def needs_attention(child: Child) -> bool:
     """It ended and nobody has looked at it since."""
-    return child.unread and child.status in {"completed", "failed", "timed_out"}
+    return child.unread and child.status in {"completed", "failed", "timed_out", "paused"}
 
 
 def row(child: Child, now: datetime) -> dict[str, Any]:
@@ -239,7 +223,7 @@ def row(child: Child, now: datetime) -> dict[str, Any]:
         "executor": child.executor,
         "status": ICONS[child.status],
         "is_running": not child.ended,
-        "task": cut(child.task, 50),
+        "task": cut(one_line(child.task), 50),
         "turn": child.turn,
         "updated": f"{age(seconds)} ago",
         "updated_secs": round(seconds),
@@ -270,8 +254,12 @@ def one_line(text: str) -> str:
 def report(child: Child, answer: str, limit: int = 20_000) -> str:
     """What the parent is told when a turn ended, as a message of its own."""
     lines = [header(child), f"Task: {cut(one_line(child.task), 200)}"]
+    if child.restarts:
+        times = f"{child.restarts} times" if child.restarts > 1 else "once"
+        lines.append(f"Started again {times}: {child.unwell}")
     if child.error:
         lines.append(f"Error: {child.error}")
+    lines += [one for one in child.watched if one != child.error]
     if answer and answer != child.error:
         more = len(answer) - limit
         kept = answer[:limit] + (
@@ -295,6 +283,7 @@ def result(child: Child, answer: str) -> Inbound:
         sender=child.key,
         kind="child_result",
         session=child.parent,
+        meta={"delegated_in": child.call.partition("/")[0]},  # the turn, by which its goal is known
     )
 
 

@@ -47,12 +47,13 @@ class ChildCommands:
 
     def _list(self, session: str) -> str:
         now = self._children.clock.now()
-        rows = [rules.row(child, now) for child in self._children.records.of(session)]
-        lines = [
-            f"`{row['id']}` {row['executor']} {row['status']}: {row['task']} ({row['updated']})"
-            + (" **new**" if row["needs_attention"] else "")
-            for row in rows
-        ]
+        lines = []
+        for child in self._children.records.of(session):
+            row = rules.row(child, now)
+            line = f"`{row['id']}` {row['executor']} {row['status']}: {row['task']} ({row['updated']})"
+            line += " **new**" if row["needs_attention"] else ""
+            why = rules.one_line(child.error.partition("\nHint: ")[0])
+            lines.append(f"{line}\n    {rules.cut(why, 120)}" if why else line)
         return "\n".join(lines) or "Nothing has been delegated here."
 
     async def _show(self, session: str, asked: str) -> str:

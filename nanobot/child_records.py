@@ -90,6 +90,13 @@ class ChildRecords:
         """Its parent has looked at it."""
         return await self.put(msgspec.structs.replace(child, unread=False)) if child.unread else child
 
+    async def noted(self, child_id: str, finding: str, most: int) -> None:
+        """Keep what a watcher found with the turn, for its parent to read."""
+        child = self.by_id(child_id)
+        if child is not None and not child.ended:
+            found = (*child.watched, finding)[-most:]
+            await self.put(msgspec.structs.replace(child, watched=found))
+
     async def put(self, child: Child) -> Child:
         """Durable on return. The memory has it first, so that nobody goes by an old one meanwhile."""
         self.note(child)

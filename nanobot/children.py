@@ -7,30 +7,32 @@ result of the tool call that waits for it or as a message of its own, known by c
 import asyncio
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
-from loguru import logger
 
 from nanobot import child as rules
 from nanobot.channel import TurnState
 from nanobot.child import CHANNEL, Caller, Child, Purse, Settings
 from nanobot.child_desk import ExecutorDesk
+from nanobot.child_limits import ChildLimits
+from nanobot.child_maker import OWN, ChildMaker
 from nanobot.child_orphans import kill_abandoned, kill_orphans, sweep
 from nanobot.child_records import ChildRecords, Histories
-from nanobot.clock import Clock
-from nanobot.errors import NanobotError, ToolError
-from nanobot.events import Event, TurnEnded, TurnStarted, Usage
+from nanobot.clock import Clock, deadline
+from nanobot.errors import ToolError
+from nanobot.events import Event, TurnEnded, TurnStarted, Usage, Used
 from nanobot.executor import Executor, Spent, Status
 from nanobot.messages import Accepted, Address, Inbound
+from nanobot.security.context import SecurityContext
 from nanobot.store import Store
 from nanobot.workbench import Workbench
 
-OWN = "agent"  # our own agent as an executor
-ALIASES = {"nanobot": OWN, "claude-code": "claude", "claude_code": "claude", "openai-codex": "codex"}
+SETTLE_SECONDS = 0.05  # between looks at a turn that is being ended
 END_SECONDS = 20.0  # what ending a sub-session may take: three signals with time to react
 
 
@@ -56,30 +58,42 @@ class Children:
         clock: Clock,
         settings: Settings,
         executors: Mapping[str, Executor],
+        security: SecurityContext,
         *,
-        workspace: Path,
         state: Path,
         wake: Callable[[str], None],
     ) -> None:
         self.settings: Settings = settings
         self.executors = executors
+        self._security = security
         self.clock = clock
         self._store = store
         self.records: ChildRecords = ChildRecords(store.keys("children"), histories, state)
-        self.desk = ExecutorDesk(self.records, clock, settings.timeout, self._end, self.draining)
-        self._workspace = workspace
-        self._state = state
-        self._wake = wake
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.limits = ChildLimits(self.records, settings, self.end)
+        self.desk = ExecutorDesk(self.records, clock, settings.timeout, self._end, self.draining, self.limits)
+        self.wake = wake
+        self._ending: Counter[str] = Counter()  # ids of those that are being ended; they are not gone on with
+        self.holding: set[str] = set()  # sessions whose end a watcher is writing down
         self._turns: Turns
         self._purse: Purse
         self._bench: Workbench
+        self._maker: ChildMaker
 
     def connect(self, turns: Turns, bench: Workbench, purse: Purse) -> None:
         self._turns = turns
         self._purse = purse
         self._bench = bench
+        self.limits.connect(purse)
+        self._maker = ChildMaker(
+            self.records,
+            self.limits,
+            self.desk,
+            bench,
+            self.clock,
+            self.settings,
+            self.executors,
+            self._security,
+        )
         turns.below = self.end_all
 
     def listening(self, publish: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -87,7 +101,8 @@ class Children:
 
         def both(event: Event) -> None:
             self.hear(event)
-            publish(event)
+            if not isinstance(event, Used):
+                publish(event)
 
         return both
 
@@ -105,11 +120,7 @@ class Children:
         await sweep(self.records, self.clock.now())
 
     async def close(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.limits.close()
 
     async def _open(self, child: Child) -> bool:
         """Whether something will still bring this turn to its end by itself."""
@@ -136,62 +147,9 @@ class Children:
         child_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{caller.session}/{caller.mark}/{task}"))
         child = self.records.by_id(child_id)
         if child is None:
-            child = await self._new(child_id, caller, task, executor, model, working_dir, wait=wait)
+            child = await self._maker.make(child_id, caller, task, executor, model, working_dir, wait=wait)
         if not child.ended and child.turn == 1:
             await self._submit(child, task)
-        return child
-
-    async def _new(
-        self,
-        child_id: str, caller: Caller, task: str, executor: str, model: str, working_dir: str | None, *, wait: bool
-    ) -> Child:  # fmt: skip
-        executor = ALIASES.get(executor.lower(), executor.lower())
-        if executor != OWN and executor not in self.executors:
-            raise ToolError(
-                f"there is no executor {executor!r}", f"known: {', '.join([OWN, *self.executors])}"
-            )
-        parent = self.records.get(caller.session)
-        depth = parent.depth + 1 if parent else 1
-        running = self.records.running(caller.session)
-        limits = self.settings
-        refused = rules.may_delegate(
-            running=running, limit=limits.max_children, depth=depth, deepest=limits.max_depth
-        )
-        if refused:
-            raise ToolError(*refused)
-        await self._affordable(caller.session)
-        default = Path(parent.working_dir) if parent else self._workspace
-        hidden = [self._state.resolve(), self._workspace.resolve() / "channels"]
-        place = rules.directory(working_dir, default, limits.allowed_dirs, hidden)
-        now = self.clock.now()
-        child = Child(
-            id=child_id,
-            parent=caller.session,
-            address=caller.address,
-            executor=executor,
-            task=task,
-            working_dir=str(place),
-            created_at=now,
-            updated_at=now,
-            depth=depth,
-            model=model,
-            awaited=wait,
-            call=caller.mark,
-        )
-        metadata: dict[str, Any] = {"title": rules.cut(rules.one_line(task), 80), "parent": caller.session}
-        metadata["working_dir"] = str(place)
-        if executor == OWN:
-            if model:
-                metadata["model"] = self._bench.model(
-                    model
-                ).name  # raises ConfigError, which says what is known
-        else:
-            self.executors[executor].command(
-                self.desk.prepared(child, task)
-            )  # raises where it cannot be run at all
-            metadata["model"] = f"executor/{executor}"
-        await self.records.put(child)
-        await self.records.histories.update(child.key, metadata)
         return child
 
     async def go_on(self, caller: Caller, child: Child, message: str, *, wait: bool = False) -> Child:
@@ -200,10 +158,12 @@ class Children:
             if not child.ended:
                 await self._submit(child, message)
             return child
+        if child.ended:
+            child = await self._settled(child)
         if child.status == "killed":
             raise ToolError("Session was killed", "start a new one with delegate")
         if not child.ended:
-            raise ToolError("Session is still running", "wait for it, or end it with end_session")
+            return await self._interject(caller, child, message, wait=wait)
         refused = rules.may_delegate(
             running=self.records.running(child.parent),
             limit=self.settings.max_children,
@@ -212,7 +172,7 @@ class Children:
         )
         if refused:
             raise ToolError(*refused)
-        await self._affordable(child.parent)
+        await self.limits.affordable(child.parent)
         child = await self.records.put(
             rules.moved(
                 child,
@@ -225,10 +185,34 @@ class Children:
                 error="",
                 exit_code=None,
                 process=None,
+                restarts=0,
+                watched=(),
             )
         )
         await self._submit(child, message)
         return child
+
+    async def _settled(self, child: Child) -> Child:
+        """Wait until nothing of its last turn is left: what ends that one must not end the next."""
+        async with deadline(END_SECONDS, "ending its last turn"):
+            while self._ending[child.id] or self._turns.state(child.key).running:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SETTLE_SECONDS):
+                        await self.records.changed(child.id)
+        return self.records.by_id(child.id) or child
+
+    async def _interject(self, caller: Caller, child: Child, message: str, *, wait: bool) -> Child:
+        """Say something to a turn that runs, where its tool hears it. Written down first: it is not said twice."""
+        before = child
+        child = await self.records.put(
+            msgspec.structs.replace(child, call=caller.mark, awaited=wait or child.awaited)
+        )
+        if await self.desk.say(child.key, message):
+            return child
+        now = self.records.by_id(child.id)
+        if now is not None and not now.ended:
+            await self.records.put(msgspec.structs.replace(now, call=before.call, awaited=before.awaited))
+        raise ToolError("Session is still running", "wait for it, or end it with end_session")
 
     async def _submit(self, child: Child, text: str) -> Accepted:
         message = Inbound(
@@ -242,11 +226,11 @@ class Children:
         accepted = await self._store.inbox.accept(message)
         if not accepted.duplicate:
             self._turns.queued(child.key)
-        self._wake(child.key)
+        self.wake(child.key)
         return accepted
 
     async def until_ended(self, child: Child) -> Child:
-        """Wait for the turn's end. Its own deadline bounds it."""
+        """Wait for the turn's end; its own deadline bounds it."""
         turn = child.turn
         while True:
             now = self.records.by_id(child.id)
@@ -265,14 +249,23 @@ class Children:
         self, child: Child, reason: str, *, status: Status = "killed", tell: bool = False, wait: bool = True
     ) -> Child:
         """End a session with all that came of it; nothing of it runs on return. `tell`: the parent learns of it."""
+        self._ending[child.id] += 1
+        try:
+            return await self._stop(child, reason, status, tell=tell, wait=wait)
+        finally:
+            self._ending[child.id] -= 1
+            self.records.tell(child.id)
+
+    async def _stop(self, child: Child, reason: str, status: Status, *, tell: bool, wait: bool) -> Child:
         now = self.records.by_id(child.id) or child
-        if status == "killed" and not tell:
+        if not tell:
             now = msgspec.structs.replace(now, awaited=True)  # whoever ends it knows, so no message is due
         if not now.ended:
             child = await self._end(now, status, reason)
         for one in self.records.of(child.key):
             if not one.ended:
-                await self.end(one, f"its parent was ended: {reason}", wait=wait)
+                below: Status = "paused" if status == "paused" else "killed"
+                await self.end(one, f"its parent was ended: {reason}", status=below, wait=wait)
         await self._turns.stop(child.key)
         if wait:
             with suppress(TimeoutError):
@@ -281,11 +274,13 @@ class Children:
                         await self.records.changed(child.id)
         return self.records.by_id(child.id) or child
 
-    async def end_all(self, session: str, reason: str = "its parent was stopped") -> int:
+    async def end_all(
+        self, session: str, reason: str = "its parent was stopped", status: Status = "killed"
+    ) -> int:
         """End what a session has running, as its /stop does; returns how many."""
         running = [child for child in self.records.of(session) if not child.ended]
         for child in running:
-            await self.end(child, reason, wait=False)
+            await self.end(child, reason, status=status, wait=False)
         return len(running)
 
     async def delete(self, child: Child, reason: str) -> None:
@@ -300,10 +295,17 @@ class Children:
         self, child: Child, status: Status, error: str = "", *, answer: str = "", **changes: Any
     ) -> Child:
         """Write an ending, and tell the parent unless a call of its own takes the result."""
-        self._disarm(child.id)
+        self.limits.disarm(child.id)
         waited = child.awaited
         if answer:
-            changes["last"] = rules.cut(answer, 400)
+            changes["last"] = rules.cut(answer.partition("\nHint: ")[0], 400)
+        if len(child.ledger) < child.turn and "ledger" not in changes:
+            live = self.limits.live(child)  # it was cut short: what is known so far counts
+            if live.spent != Spent():
+                changes["ledger"] = rules.entered(child.ledger, child.turn, live.spent)
+            if live.total != Spent():
+                changes["totals"] = rules.entered(child.totals, child.turn, live.total)
+            changes.setdefault("thread", live.thread or child.thread)
         now = self.clock.now()
         child = rules.moved(child, status, now, error=error, unread=not waited, awaited=False, **changes)
         if not waited:
@@ -314,25 +316,18 @@ class Children:
             await self._purse.charge(self.records.root(child.parent), used.input + used.output)
         return child
 
-    async def _affordable(self, session: str) -> None:
-        """What a session's goal may still spend bounds what it delegates."""
-        if await self._purse.remaining(self.records.root(session)) == 0:
-            raise ToolError(
-                "the goal's tokens are used up", "report what there is; the user can raise the budget"
-            )
-
     async def _report(self, child: Child, answer: str) -> None:
         accepted = await self._store.inbox.accept(rules.result(child, answer))
         if not accepted.duplicate:
             self._turns.queued(child.parent)
-            self._wake(child.parent)
+            self.wake(child.parent)
 
     # --- what is heard of them -------------------------------------------------------------------------------
 
     async def answered(self, child_id: str, turn: str, text: str, *, failed: bool) -> None:
         """A turn is committed and its answer is on its way: the durable end of a turn. Harmless twice."""
         child = self.records.by_id(child_id)
-        if child is None or child.ended:
+        if child is None or child.ended or child.key in self.holding:
             return
         final = await self.records.final(child, turn)
         if final is None:
@@ -353,46 +348,16 @@ class Children:
 
     def hear(self, event: Event) -> None:
         """Live events of all sessions; nothing but speed depends on them."""
+        self.limits.hear(event)
         child = self.records.get(event.session)
         if isinstance(event, TurnStarted) and child is not None and not child.ended:
             self.records.note(rules.moved(child, "running", self.clock.now()))
-            self._arm(child)
-        if isinstance(event, TurnEnded) and event.status == "stopped":
+            if child.executor == OWN:
+                self.limits.arm(child)
+        if isinstance(event, TurnEnded) and event.status == "stopped" and event.session not in self.holding:
             if child is not None and not child.ended:
-                self._spawn(self.end(child, "it was stopped", tell=True, wait=False))
+                self.limits.spawn(self.end(child, "it was stopped", tell=True, wait=False))
             if any(not one.ended for one in self.records.of(event.session)):
-                self._spawn(self.end_all(event.session, "its parent was stopped"))
+                self.limits.spawn(self.end_all(event.session, "its parent was stopped"))
         if isinstance(event, TurnEnded) and child is not None:
             asyncio.get_running_loop().call_soon(self.records.tell, child.id)
-
-    def _arm(self, child: Child) -> None:
-        """A deadline for our own agent; outside ones have theirs where their process is."""
-        if child.executor != OWN:
-            return
-        limit = self.settings.timeout
-        self._disarm(child.id)
-        self._timers[child.id] = asyncio.get_running_loop().call_later(
-            limit, lambda: self._spawn(self._overdue(child.id, limit))
-        )
-
-    async def _overdue(self, child_id: str, limit: float) -> None:
-        child = self.records.by_id(child_id)
-        if child is not None and not child.ended:
-            reason = f"it took longer than {limit:g} s and was ended"
-            await self.end(child, reason, status="timed_out", tell=True, wait=False)
-
-    def _disarm(self, child_id: str) -> None:
-        timer = self._timers.pop(child_id, None)
-        if timer:
-            timer.cancel()
-
-    def _spawn(self, work: Any) -> None:
-        async def guarded() -> None:
-            try:
-                await work
-            except (NanobotError, ValueError) as error:
-                logger.error("a sub-session could not be ended: {}", error)
-
-        task = asyncio.create_task(guarded())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

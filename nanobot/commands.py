@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     `immediate` ones run beside a session's turn, not behind it. `interrupts`: what runs is stopped as soon as the
     command is accepted. `changes`: needs an approved person, not merely a member of an open group; `shows`: without
-    an argument it only shows something, to everybody.
+    an argument it only shows something, to everybody. `help` is what `/help <name>` says where a line is not enough.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Entry(msgspec.Struct, frozen=True):
     interrupts: bool = False
     changes: bool = False
     shows: bool = False
+    help: str = ""
 
 
 def parse(message: Inbound, seq: int = 0, turn: str = "", *, beside: bool = False) -> Invocation | None:
@@ -63,7 +64,13 @@ class Commands:
     def __init__(self, approved: Callable[[Inbound], Awaitable[bool]] | None = None) -> None:
         self._approved = approved
         self._entries: dict[str, Entry] = {}
-        self.add([Entry("help", "/help", "List the commands", self._help, immediate=True)])
+        self.add(
+            [
+                Entry(
+                    "help", "/help [command]", "List the commands, or explain one", self._help, immediate=True
+                )
+            ]
+        )
 
     def add(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -78,9 +85,16 @@ class Commands:
         return entry is None or entry.immediate
 
     async def run(self, invocation: Invocation) -> str:
+        """What is answered; where people have to write commands with another sign, it says so."""
+        answer = await self._answer(invocation)
+        if sign(invocation) == "/":
+            return answer
+        return re.sub(rf"`/(?=(?:{'|'.join(self._entries)})\b)", f"`{sign(invocation)}", answer)
+
+    async def _answer(self, invocation: Invocation) -> str:
         entry = self._entries.get(invocation.name)
         if entry is None:
-            return self.unknown(invocation.name)
+            return self.unknown(invocation.name, sign(invocation))
         if (
             entry.changes
             and not (entry.shows and not invocation.argument)
@@ -92,13 +106,24 @@ class Commands:
     async def _may(self, invocation: Invocation) -> bool:
         return self._approved is None or await self._approved(invocation.message)
 
-    def unknown(self, name: str) -> str:
+    def unknown(self, name: str, mark: str = "/") -> str:
         near = difflib.get_close_matches(name, self._entries, n=1, cutoff=0.5)
-        hint = f" Did you mean /{near[0]}?" if near else ""
-        return f"There is no command /{name}.{hint} /help lists them all."
+        hint = f" Did you mean {mark}{near[0]}?" if near else ""
+        return f"There is no command {mark}{name}.{hint} {mark}help lists them all."
 
     def menu(self) -> list[Command]:
         return [Command(entry.name, entry.usage, entry.description) for entry in self._entries.values()]
 
-    async def _help(self, _: Invocation) -> str:
-        return "\n".join(f"`{entry.usage}`: {entry.description}" for entry in self._entries.values())
+    async def _help(self, call: Invocation) -> str:
+        wanted = self._entries.get(call.argument.lower().lstrip("/!"))
+        if call.argument and wanted is None:
+            return self.unknown(call.argument.lstrip("/!"), sign(call))
+        if wanted is not None and wanted.help:
+            return wanted.help
+        shown = self._entries.values() if wanted is None else [wanted]
+        return "\n".join(f"`{entry.usage}`: {entry.description}" for entry in shown)
+
+
+def sign(call: Invocation) -> str:
+    """What a command begins with in the chat it came from."""
+    return "!" if call.message.channel == "slack" else "/"

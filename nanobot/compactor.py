@@ -24,7 +24,7 @@ class SummaryCompactor:
     async def tidy(self, transcript: Transcript, model: Model, *, force: bool = False) -> None:
         """Fold what is due; `force` folds all but the last turn. Never called while the session's turn runs."""
         budget = context.room(
-            system_tokens=history.text_tokens(self._bench.prompts.system(small=model.small)),
+            system_tokens=history.text_tokens(self._bench.prompts.last(small=model.small)),
             tool_tokens=0 if model.small else self._bench.tool_tokens,
             context_window=model.context_window,
             max_output=self._bench.max_output(model),

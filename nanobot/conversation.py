@@ -1,5 +1,6 @@
 """One turn's view of its session: what the agent loop reads, appends, hears and runs."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ class SessionConversation:
         closing: Callable[[], bool],
         on_failed: Callable[[ToolCall, ToolResult], Awaitable[None]],
         notes: Sequence[str] = (),
+        objection: Callable[[str], str] = lambda _answer: "",
     ) -> None:
         self._claim = claim
         self._transcript = transcript
@@ -51,6 +53,8 @@ class SessionConversation:
         self._closing = closing  # whether the turn should end: then no more tools are offered
         self._on_failed = on_failed
         self._notes = notes  # of a goal that is open, for the runtime context
+        self._place = Path(transcript.metadata.get("working_dir") or bench.workspace)
+        self.objection = objection  # a watcher's, to an answer that would end the turn
         # Both once a turn: the prefix that the provider has cached stays the same while the turn runs.
         self._system = bench.prompts.system(small=model.small)
         self._runtime = self._runtime_context(claim.rows[0].inbound)
@@ -91,13 +95,13 @@ class SessionConversation:
         async with deadline(STORE_SECONDS, "writing the history"):
             await self._bench.transcripts.append(self._transcript.key, lines)
 
-    async def steer(self) -> bool:
+    async def steer(self, *, only_nudges: bool = False) -> bool:
         if self._bench.draining:
             raise Draining
-        if not self._bench.steering:
-            return False
         async with deadline(STORE_SECONDS, "reading the inbox"):
-            rows = await self._bench.inbox.steer(self._claim)
+            rows = await self._bench.inbox.steer(
+                self._claim, only_nudges=only_nudges or not self._bench.steering
+            )
         if not rows:
             return False
         await self._on_steered(rows)
@@ -109,15 +113,19 @@ class SessionConversation:
         where = (claim.session, claim.turn, address)
         started = time.monotonic()
         self._emit(ToolStarted(*where, call.id, call.name, shown_arguments(call.arguments)))
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            await asyncio.sleep(0)  # stopped by a watcher that just saw this call: nothing of it begins
         tool_context = ToolContext(
             session=claim.session,
             turn=claim.turn,
             call_id=call.id,
             address=address,
-            workspace=Path(self._transcript.metadata.get("working_dir") or self._bench.workspace),
+            workspace=self._place,
             say=lambda text: self._emit(ToolProgress(*where, call.id, call.name, text)),
         )
         result = await run_tool(self._bench.toolbox, call, tool_context)
+        self._bench.surroundings.touched(self._place)
         seconds = time.monotonic() - started
         self._emit(ToolEnded(*where, call.id, call.name, result.text[:PREVIEW], result.error, seconds))
         if result.error:
@@ -153,6 +161,7 @@ class SessionConversation:
             message.sender_name or message.sender,
             [*self._bench.skill_bodies(message.text), *self._notes],
             private=message.private,
+            facts=() if self._model.small else self._bench.surroundings.facts(self._place),
         )
 
 

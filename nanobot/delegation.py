@@ -10,11 +10,12 @@ from msgspec import Meta
 
 from nanobot import child as rules
 from nanobot.child import Caller, Child, NoSuchChild
+from nanobot.child_maker import OWN
 from nanobot.child_trajectory import trajectory
-from nanobot.children import OWN, Children
+from nanobot.children import Children
 from nanobot.errors import NanobotError
-from nanobot.project import metrics
 from nanobot.security import tree
+from nanobot.session_metrics import load_of
 from nanobot.tool import FunctionTool, Tool, ToolContext, ToolResult, tool
 
 NO_ANSWER = "(no response captured)"
@@ -65,7 +66,9 @@ class End(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class List(msgspec.Struct, forbid_unknown_fields=True):
-    status: Literal["pending", "running", "completed", "failed", "killed", "timed_out"] | None = None
+    status: Literal["pending", "running", "completed", "failed", "killed", "timed_out", "paused"] | None = (
+        None
+    )
 
 
 class Sleep(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,7 +106,8 @@ def delegation_tools(children: Children) -> list[Tool]:
 
     @tool(
         "converse",
-        "Say something to a sub-session whose last turn has ended; it knows what was said before.",
+        "Say something to a sub-session whose last turn has ended; it knows what was said before. "
+        "Claude hears it also while it works.",
         idempotent=True,
         timeout=waiting,
     )
@@ -126,14 +130,14 @@ def delegation_tools(children: Children) -> list[Tool]:
             return refusal(error)
         lines = await records.history(child)
         shown = [line for line in lines if line.get("role") in {"user", "assistant"} and line.get("content")]
-        response: Any = await records.answer(child) or "(no response yet)"
+        response: Any = _response(child, await records.answer(child), "(no response yet)")
         if not arguments.latest:
             response = [{"role": line["role"], "content": line["content"]} for line in shown]
         process = child.process
         running = None
         if process is not None and not child.ended:
             root = tree.Identity(process.pid, process.started)
-            running = msgspec.to_builtins(await asyncio.to_thread(metrics, root, process.marker))
+            running = msgspec.to_builtins(await asyncio.to_thread(load_of, {root: process.marker}))
         return told(
             _state(child)
             | {
@@ -246,29 +250,42 @@ def _delegated(child: Child, answer: str, children: Children) -> dict[str, Any]:
         "log_file": _log_file(child, children),
     }
     if child.ended:
-        shown["response"] = answer or NO_ANSWER
+        shown["response"] = _response(child, answer)
         shown["tokens"] = rules.tokens(child)
-        shown["hint"] = (
-            f"converse {child.short} continues it"
-            if child.status == "completed"
-            else f"see get_trajectory {child.short}; converse may continue it"
-        )
+        known = f"converse {child.short} continues it"
+        if child.status in {"failed", "timed_out"}:
+            known = f"see get_trajectory {child.short}; converse may continue it"
+        elif child.status == "killed":
+            known = f"see get_trajectory {child.short}; delegate begins a new one"
+        shown["hint"] = shown.get("hint") or known
     else:
-        shown["status"] = "running"
+        running = msgspec.structs.replace(child, status="running")  # or about to
+        shown |= {"status": "running", "session": rules.header(running)}
         shown["hint"] = f"its result comes as a message; check_session {child.short} tells how far it is"
     return shown
 
 
+def _response(child: Child, answer: str, none: str = NO_ANSWER) -> str:
+    """Its last words, where they are not only its error again."""
+    return none if not answer or answer == child.error else answer
+
+
 def _state(child: Child) -> dict[str, Any]:
     state: dict[str, Any] = {
-        "success": child.status not in {"failed", "timed_out", "killed"},
+        "success": child.status not in {"failed", "timed_out", "killed", "paused"},
         "session": rules.header(child),
         "session_id": child.id,
         "status": child.status,
         "is_running": not child.ended,
     }
     if child.error:
-        state["error"] = child.error
+        state["error"], _, hint = child.error.partition("\nHint: ")
+        if hint:
+            state["hint"] = hint
+    if child.restarts:
+        state["restarts"], state["restart_reason"] = child.restarts, child.unwell
+    if child.watched:
+        state["watchers"] = list(child.watched)
     return state
 
 

@@ -29,6 +29,8 @@ class Lane:
         self.task: asyncio.Task[None] | None = None
         self.parked = False  # nobody is there; waits for `reachable`
         self.stale = False  # the store failed: what is in memory may not be what is written
+        self.hurry = asyncio.Event()  # somebody is there again: what is left of the wait is not waited for
+        self.told = False  # the platform said itself how long to wait
         self.due = 0.0  # when the first one is tried again; monotonic, so that a wall clock may jump
 
 
@@ -71,6 +73,8 @@ class Deliverer:
     def reachable(self, address: Address) -> None:
         """Somebody is there again."""
         lane = self._lanes.get(address)
+        if lane is not None and not lane.told:
+            lane.hurry.set()
         if lane is not None and lane.parked:
             lane.parked = False
             self._kick(address, lane)
@@ -157,7 +161,7 @@ class Deliverer:
             return True
         wait = self._wait(lane, row)
         if wait > 0:
-            await self._clock.sleep(wait)
+            await self._pause(lane, wait)
         if row.status == "unknown":
             try:
                 settled = await self._settle(channel, row)
@@ -190,6 +194,16 @@ class Deliverer:
             return await self._uncertain(lane, row, error, repeatable=repeatable)
         await self._delivered(row, receipt)
         return True
+
+    async def _pause(self, lane: Lane, seconds: float) -> None:
+        """Wait so long, or until somebody is there again."""
+        lane.hurry.clear()
+        waits = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(lane.hurry.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
 
     def _wait(self, lane: Lane, row: Delivery) -> float:
         """Seconds until a row may be tried. The wall clock counts only for what an earlier life put off, and not far.
@@ -238,6 +252,7 @@ class Deliverer:
         delay = mailbox.backoff(row.attempts + 1) if seconds is None else seconds
         at = self._clock.now() + timedelta(seconds=delay)
         lane.due = self._clock.monotonic() + delay
+        lane.told = seconds is not None
         if status == "pending":
             await self._outbox.retry(row.id, at, reason)
         lane.queue[0] = Delivery(

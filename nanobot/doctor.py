@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Literal
@@ -17,17 +18,20 @@ import msgspec
 from nanobot import __version__, http, plugins
 from nanobot.clock import SystemClock, deadline, stamp
 from nanobot.config import ChannelSettings, Config, load
-from nanobot.errors import DeadlineExceeded, NanobotError
+from nanobot.errors import DeadlineExceeded, NanobotError, UsageError
 from nanobot.extras import missing
 from nanobot.messages import Line
 from nanobot.model import Failed, ModelRequest, Text
 from nanobot.models.registry import ModelRegistry
-from nanobot.security import sandbox
+from nanobot.security import state_key
+from nanobot.security.context import SecurityContext
 from nanobot.stores.lock import holder
+from nanobot.stores.sqlite import SqliteStore
 from nanobot.workspace import CONFIG_FILE, state_dir
 
 MODEL_SECONDS = 60.0  # for one short answer; the embedded model loads first
 PLATFORM_SECONDS = 60.0  # for all a channel asks its platform
+STORE_SECONDS = 10.0  # for what the database is asked
 LOW_DISK, NO_DISK = 1 << 30, 100 << 20  # bytes free: a warning, a failure
 BUILT = 1_735_689_600.0  # 2025-01-01: no clock that is right shows less
 AHEAD_SECONDS = 120.0  # files this far in the future mean that the clock went back
@@ -65,6 +69,10 @@ async def examine(workspace: Path, *, ask_model: bool = True) -> AsyncIterator[C
         if ask_model and found.status == "ok":
             for check in await platform(channel, workspace):
                 yield check
+        if found.status == "ok":
+            for check in await remembered(channel, workspace):
+                yield check
+    yield encryption(config)
     yield commands(config)
     yield listening(config)
     yield await model(config, ask=ask_model)
@@ -116,6 +124,29 @@ def places(workspace: Path) -> Iterator[Check]:
         yield Check("state", "warn", f"others may look into {state}", f"chmod 700 {state}")
     else:
         yield Check("state", "ok", str(state))
+
+
+def encryption(config: Config) -> Check:
+    """Whether the state is encrypted as the configuration wants it, and opens with the key that is here."""
+    state, wanted = config.state_dir, config.security.encrypt_state
+    try:
+        ring = state_key.read(state)
+        if ring is None and not wanted:
+            return Check("encryption", "ok", "the state is not encrypted")
+        if ring is None:
+            begun = state_key.master() is not None
+            text = "the state will be encrypted from the first start on"
+            remedy = "" if begun else f"Set {state_key.VARIABLE}: nanobot security key makes one."
+            return Check("encryption", "ok" if begun else "warn", text, remedy)
+        state_key.opened(state, ring)
+    except UsageError as error:
+        return Check("encryption", "fail", str(error), "See docs/howto/encrypt-the-state.md.")
+    if not wanted:
+        text = "the state is encrypted, and encrypt_state is not set: the gateway refuses to start"
+        return Check("encryption", "fail", text, "Set encrypt_state = true under [security].")
+    if ring.to_do:
+        return Check("encryption", "warn", ring.to_do, "Stop the gateway, then run nanobot security rekey.")
+    return Check("encryption", "ok", "the state is encrypted, and the key opens it")
 
 
 def disk(workspace: Path) -> Check:
@@ -176,13 +207,41 @@ async def platform(channel: ChannelSettings, workspace: Path) -> list[Check]:
         return [Check(name, "fail", str(error), f"Mend [channels.{channel.name}].")]
 
 
+async def remembered(channel: ChannelSettings, workspace: Path) -> list[Check]:
+    """What the channel itself noted while it ran, and how many replies wait for each chat that it names."""
+    name = f"channel {channel.name}"
+    try:
+        module = plugins.load_checkup(channel.name, workspace, replace=channel.named)
+        review = getattr(module, "review", None)
+        if review is None or not (state_dir(workspace) / "gateway.db").is_file():
+            return []
+        store = SqliteStore(state_dir(workspace))
+        async with deadline(STORE_SECONDS, "the database"):
+            await store.open()
+            try:
+                notes = dict(await store.keys(f"channel:{channel.name}").items())
+                rows = await store.outbox.undelivered()
+            finally:
+                await store.close()
+    except NanobotError as error:
+        return [
+            Check(
+                name, "fail", str(error), "Mend what it says; nanobot gateway would not start on it either."
+            )
+        ]
+    waiting = Counter(
+        row.message.address.chat_id for row in rows if row.message.address.channel == channel.name
+    )
+    return [Check(name, one.status, one.text, one.remedy) for one in review(notes, waiting)]
+
+
 def commands(config: Config) -> Check:
     """Whether the agent's exec tool can work."""
-    problem = sandbox.probe()
+    security = SecurityContext.of(config.security, config.workspace, [config.state_dir])
+    problem = security.sandbox_problem()
     if not problem:
-        return Check("sandbox", "ok", f"bubblewrap works; security level {config.security.level}")
-    refused = config.security.level in ("high", "maximum") and not config.security.allow_unsandboxed
-    what = "commands are refused" if refused else "commands run without a sandbox"
+        return Check("sandbox", "ok", f"bubblewrap works; security level {security.level}")
+    what = "commands run without a sandbox" if security.plain_exec else "commands are refused"
     return Check("sandbox", "warn", f"{what}: {problem}", "Install bubblewrap; nothing else needs it.")
 
 

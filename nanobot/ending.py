@@ -31,7 +31,14 @@ class Running:
         self.started_at = time.time()
         self.started = time.monotonic()
         self.task: asyncio.Task[loop.Outcome] | None = None
+        self.turn: loop.Turn | None = None
         self.stopped = False
+        self.status: Status | Literal[""] = ""  # once it is committed
+        self.reason = ""  # of a failure
+        self.amended = False  # its loop was cancelled to ask the model again, since a message was changed
+        self.for_goal = False  # it is one of a goal's own turns
+        self.why = ""  # it was ended by something other than a person, who need not be told
+        self.failed = False  # and it counts as a failure
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -116,9 +123,10 @@ class Ending:
         lead = claim.rows[0].inbound
         heard = history.interrupted(transcript.messages, claim.turn).heard
         done = [row_id for row_id in running.answers if row_id in heard]
-        spoken = [row.inbound for row in running.rows if row.inbound.kind == "user"]
+        taken = [row.inbound for row in running.rows]
+        spoken = [one for one in taken if one.kind == "user"]
         async with deadline(STORE_SECONDS, "counting the goal's turn"):
-            plan = await self._goals.after(transcript.key, claim, transcript, final, heard=bool(spoken))
+            plan = await self._goals.after(transcript.key, claim, transcript, final, taken)
         text = said(str(final.get("content") or ""), plan)
         if text != final.get("content"):
             stream = ""
@@ -138,6 +146,8 @@ class Ending:
         follow_ups = [plan.follow_up] if plan.follow_up else []
         async with deadline(STORE_SECONDS, "committing the turn"):
             deliveries = await self._bench.inbox.commit(claim, done, replies, dead=dead, enqueue=follow_ups)
+        running.status = status
+        running.reason = str(final.get("content") or "") if status == "failed" else ""
         self._submit(deliveries)
         if follow_ups and claim.session != transcript.key:
             self._wake(transcript.key)
@@ -161,6 +171,14 @@ class Ending:
         logger.bind(session=claim.session, turn=claim.turn).info(
             "{} in {} ms, {} messages, {} tokens", status, latency, len(done), usage.input + usage.output
         )
+
+    async def note(self, running: Running, transcript: Transcript) -> None:
+        """Write a message into the history for a later turn, and end its row; nobody is answered."""
+        claim = running.claim
+        if claim.turn not in history.interrupted(transcript.messages, claim.turn).heard:
+            async with deadline(STORE_SECONDS, "writing the history"):
+                await self._bench.transcripts.append(transcript.key, [user_line(claim.rows[0])])
+        await self.discard(running)
 
     async def discard(self, running: Running) -> None:
         """End a row that has nothing to do any more, without a trace in the history."""

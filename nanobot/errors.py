@@ -5,6 +5,7 @@ NanobotError
 │   ├── ConfigError           names file, key and remedy
 │   ├── StateLocked           another gateway runs on this state
 │   ├── StateDamaged          the database cannot be opened
+│   ├── StateSealed           the state is encrypted, and the key is not here
 │   ├── PortTaken
 │   └── MissingExtra          pip install 'nanobot[…]'
 ├── StoreError
@@ -41,6 +42,10 @@ class StateLocked(UsageError):
 
 class StateDamaged(UsageError):
     """The database cannot be opened; the message says where its bytes are and what to do."""
+
+
+class StateSealed(UsageError):
+    """The state is encrypted and cannot be opened with what is here; the message holds the remedy."""
 
 
 class PortTaken(UsageError):

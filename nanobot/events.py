@@ -99,6 +99,12 @@ class Notice(Event, frozen=True):
     text: str
 
 
+class Used(Event, frozen=True):
+    """One model call of the turn was answered. For limits and watchers; channels are not told."""
+
+    usage: Usage
+
+
 class GoalChanged(Event, frozen=True):
     goal: dict[str, Any]
 

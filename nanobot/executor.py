@@ -13,7 +13,7 @@ import msgspec
 from nanobot.errors import ToolError
 from nanobot.events import Usage
 
-Status = Literal["pending", "running", "completed", "failed", "killed", "timed_out"]
+Status = Literal["pending", "running", "completed", "failed", "killed", "timed_out", "paused"]
 Ending = Literal["completed", "failed", "killed", "timed_out"]
 Reason = Literal["", "killed", "timed_out", "output_limit"]  # why we ended it; "" = it ended by itself
 StepKind = Literal[
@@ -23,6 +23,7 @@ StepKind = Literal[
     "result",
     "files",
     "message",
+    "said",
     "todo",
     "search",
     "notice",
@@ -31,7 +32,7 @@ StepKind = Literal[
 ]
 StepState = Literal["started", "completed", "failed", "declined"]
 
-ENDINGS: frozenset[str] = frozenset({"completed", "failed", "killed", "timed_out"})
+ENDINGS: frozenset[str] = frozenset({"completed", "failed", "killed", "timed_out", "paused"})
 ERROR_LIMIT = 2_000  # characters of an error text that are kept
 
 
@@ -104,6 +105,12 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     total: Spent = Spent()
     denied: Sequence[str] = ()
     garbage: int = 0  # lines of its output that were no events
+    hint: str = ""  # what to do about the error
+
+    @property
+    def problem(self) -> str:
+        """The error with its hint, in the form of all our errors."""
+        return f"{self.error}\nHint: {self.hint}" if self.hint else self.error
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
@@ -141,13 +148,25 @@ class Parser(Protocol):
         """Take one event in; unknown ones are no steps."""
         ...
 
-    def verdict(self) -> Verdict: ...
+    def verdict(self) -> Verdict:
+        """What is known so far; before the end `spent` may lag, and may be an estimate."""
+        ...
 
 
 class Executor(Protocol):
     """How one outside agent is called and understood."""
 
     name: str
+    speaks: bool  # it takes messages on its standard input while it works
+    sums: bool  # what it says it used is its thread's, over all its processes
+
+    def said(self, text: str) -> bytes:
+        """A message as its standard input takes it; the prompt is the first."""
+        ...
+
+    def ledger(self, thread: str) -> Path | None:
+        """A file of its own in which it tells, by further events, what a turn uses while it runs; None: there is none."""
+        ...
 
     def command(self, job: Job) -> list[str]:
         """The whole command line; the prompt is on standard input. Raises ExecutorProblem where it cannot be run."""
@@ -156,6 +175,10 @@ class Executor(Protocol):
     def environment(self) -> dict[str, str]: ...
 
     def parser(self, job: Job) -> Parser: ...
+
+    def hint(self, error: str) -> str:
+        """What to do about a failure, where that is known; else nothing."""
+        ...
 
 
 def conclude(

@@ -1,7 +1,7 @@
 """The gateway: channels on one side, mailboxes on the other; start, drain, stop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from nanobot.channel import Channel
 from nanobot.clock import Clock, deadline
 from nanobot.delivery import Deliverer
 from nanobot.errors import NanobotError
-from nanobot.events import Event, SessionUpdated, TurnEnded
+from nanobot.events import Event, SessionUpdated, TurnEnded, TurnStarted
 from nanobot.routing import controlled
 from nanobot.session import Actors
 from nanobot.store import Bus, Dispatcher, Store
@@ -42,6 +42,7 @@ class Gateway:
         deliverer: Deliverer,
         bus: Bus,
         clock: Clock,
+        tidy: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.channels = channels
         self.problems: dict[str, str] = {}  # channel → what is wrong with it, in one sentence
@@ -52,6 +53,7 @@ class Gateway:
         self._deliverer = deliverer
         self._bus = bus
         self._clock = clock
+        self._more_to_tidy = tidy
         self._settled: dict[str, asyncio.Event] = {}
         self._up: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -149,6 +151,8 @@ class Gateway:
             now = self._clock.now()
             await self._store.outbox.prune(now - timedelta(days=OUTBOX_DAYS))
             await self._store.inbox.prune(now - timedelta(days=INBOX_DAYS))
+            if self._more_to_tidy is not None:
+                await self._more_to_tidy()
             await self._clock.sleep(TIDY_SECONDS)
             for session in await self._store.inbox.waiting():
                 self._dispatcher.wake(session)
@@ -167,7 +171,7 @@ def publisher(bus: Bus) -> Callable[[Event], None]:
 
     def publish(event: Event) -> None:
         bus.publish(f"channel:{event.address.channel}", event)
-        if isinstance(event, SessionUpdated | TurnEnded) and event.address.channel != PAGE:
+        if isinstance(event, SessionUpdated | TurnStarted | TurnEnded) and event.address.channel != PAGE:
             bus.publish(f"channel:{PAGE}", SessionUpdated(event.session, event.turn, event.address))
 
     return publish

@@ -60,6 +60,18 @@ TABLE: Mapping[Status, Mapping[Move, Status]] = {
     "cancelled": {},
     "exhausted": {},
 }
+DONE_TO: Mapping[Move, str] = {
+    "edit": "changed",
+    "ask": "asked about",
+    "answer": "answered",
+    "pause": "paused",
+    "resume": "resumed",
+    "block": "blocked",
+    "refuse": "refused",
+    "complete": "completed",
+    "cancel": "cancelled",
+    "exhaust": "exhausted",
+}
 ENDED: frozenset[Status] = frozenset(status for status, moves in TABLE.items() if not moves)
 
 Count = Annotated[int, Meta(ge=0)]
@@ -175,7 +187,8 @@ def move(goal: Goal, what: Move, now: datetime, *, by: str = "", reason: str = "
     """The goal after something happened. Raises IllegalMove where the table does not have it."""
     status = TABLE[goal.status].get(what)
     if status is None:
-        raise IllegalMove(f"A goal that is {worded(goal.status)} cannot {what}.")
+        more = " `/goal <objective>` begins another." if goal.status in ENDED else ""
+        raise IllegalMove(f"This goal is {worded(goal.status)}; it cannot be {DONE_TO[what]}.{more}")
     if what in ("answer", "resume"):
         fields |= {"question": "", "reason": "", "idle": 0, "repeats": 0, "failures": 0, "fumbles": 0}
         fields["run"] = goal.run + 1
@@ -262,6 +275,7 @@ def shown(goal: Goal) -> dict[str, Any]:
         "percent": goal.percent,
         "question": goal.question,
         "reason": shortened(goal.reason, 600),
+        "evidence": shortened(goal.evidence, 600),
         "checks": list(goal.checks),
         "refusals": list(goal.refusals),
     }
@@ -269,7 +283,7 @@ def shown(goal: Goal) -> dict[str, Any]:
 
 
 def worded(status: Status) -> str:
-    return status.replace("_user", " for you")
+    return {"waiting_user": "waiting for you", "exhausted": "out of budget"}.get(status, status)
 
 
 def shortened(text: str, limit: int) -> str:

@@ -17,10 +17,16 @@ from nanobot.scheduler import Scheduler
 from nanobot.session import Actors
 from nanobot.store import Schedule
 
-USAGE = (
-    "`/goal <objective>` begins a goal; lines `check: <command>` in it must succeed at its end. "
-    "Behind it may stand `every <cron>` or `at <time>`, and a time zone. `/goal` shows it; `/goal pause | resume | cancel | done | edit <text> | budget turns=… minutes=… tokens=… | schedule | unschedule <number>`."
-)
+USAGE = """`/goal <objective>` begins a goal, which is worked on turn after turn until it is reached.
+- A line `check: <command>` in it names a command that must succeed at its end.
+- `every <cron>` or `at <time>` behind it, with a time zone if you like, begins it then.
+
+`/goal` alone shows how it stands.
+- `/goal pause` halts it, `/goal resume` goes on.
+- `/goal done` accepts what there is, `/goal cancel` ends it.
+- `/goal edit <text>` changes what it is to reach.
+- `/goal budget turns=… minutes=… tokens=…` changes what it may take.
+- `/goal schedule` lists what begins later, `/goal unschedule <number>` takes one off."""
 BUDGET_USAGE = "For example `/goal budget turns=20 minutes=60 tokens=500000`; whole numbers above 0."
 MAX_CHECKS = 10
 MAX_SCHEDULED = 20  # goals of one chat
@@ -51,6 +57,7 @@ class GoalCommands:
                 immediate=True,
                 changes=True,
                 shows=True,
+                help=USAGE,
             )
         ]
 
@@ -89,7 +96,7 @@ class GoalCommands:
     async def _show(self, call: Invocation) -> str:
         goal = await self._goals.load(call.message.address.key)
         if goal is None:
-            return f"There is no goal here. {USAGE}"
+            return f"There is no goal here.\n\n{USAGE}"
         return goal_texts.details(goal, self._goals.clock.now())
 
     async def _begin(self, call: Invocation) -> str:
@@ -166,8 +173,9 @@ class GoalCommands:
             fields["recap"] = (present.recap if present else "") or "Accepted by the user."
         goal = await self._goals.move(key, what, **fields)
         self._actors.interrupt_goal(key)
+        await self._actors.below(key, "its goal was ended")
         word = "Cancelled" if what == "cancel" else "Accepted as done"
-        return f"{word}: {goal.title}. {goal_texts.spending(goal).capitalize()}."
+        return f"{word}: {goal.title}. Used of its budget: {goal_texts.spending(goal)}."
 
     async def _edit(self, call: Invocation, text: str) -> str:
         if not text:
@@ -193,11 +201,11 @@ class GoalCommands:
         if present is None or not present.open:
             raise BadGoal("There is no goal here whose budget could be changed.")
         if not text:
-            return f"{goal_texts.spending(present).capitalize()}."
+            return f"Used of its budget: {goal_texts.spending(present)}."
         budget = budget_of(text, present.budget)
         goal = await self._goals.move(key, "edit", budget=budget, reason=f"budget {text}")
         goal = await self._goals.save(key, msgspec.structs.replace(goal, wrapping=last_turn(goal)))
-        return f"{goal_texts.spending(goal).capitalize()}."
+        return f"Used of its budget: {goal_texts.spending(goal)}."
 
 
 def objective_of(text: str) -> tuple[str, tuple[str, ...]]:

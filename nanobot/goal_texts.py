@@ -21,6 +21,19 @@ BUTTONS = {
     ),
 }
 
+# How a goal stands, for people.
+STANDING = {
+    "active": "Working",
+    "waiting_user": "Waiting for you",
+    "paused": "Paused",
+    "blocked": "Blocked",
+    "completed": "Completed",
+    "cancelled": "Cancelled",
+    "exhausted": "Out of budget",
+}
+
+HALTABLE = ("active", "waiting_user")
+
 
 def context(goal: Goal) -> str:
     """The goal's lines in the runtime context of a turn."""
@@ -54,15 +67,15 @@ def context(goal: Goal) -> str:
 
 def progress(goal: Goal, now: datetime) -> str:
     """The one message that is edited while a goal is worked on."""
-    lines = [f"**Goal**: {goal.title}", f"{worded(goal.status).capitalize()}, {spending(goal)}"]
-    if goal.open:
-        lines[1] += f", {_lasting(goal, now)} since it began"
-    if goal.step:
+    lines = [f"**Goal**: {goal.title}", f"{STANDING[goal.status]}, {_used(goal, now)}"]
+    if goal.status == "active" and goal.failures:
+        lines.append(f"The last turn failed and is tried again by itself: {shortened(goal.reason, 200)}")
+    if goal.step and goal.status != "completed":
         share = f"{goal.percent} %, " if goal.percent is not None else ""
         lines.append(f"Last step: {share}{goal.step}")
     if goal.open and goal.used >= WARN_AT:
         lines.append(f"{goal.used:.0%} of the budget is used; `/goal budget turns=…` gives it more.")
-    return "\n".join(lines)
+    return spoken_in(goal, "\n".join(lines))
 
 
 def progress_notes(goal: Goal) -> dict[str, Any]:
@@ -74,14 +87,17 @@ def progress_notes(goal: Goal) -> dict[str, Any]:
 def details(goal: Goal, now: datetime) -> str:
     """What `/goal` shows."""
     parts = [progress(goal, now), goal.objective if goal.objective != goal.title else ""]
-    if goal.checks:
-        parts.append("Checks: " + ", ".join(f"`{check}`" for check in goal.checks))
     if goal.question:
-        parts.append(f"It asked: {goal.question}")
-    if goal.reason:
+        parts.append(f"It asks: {goal.question}")
+    if goal.checks:
+        parts.append("Must succeed at its end: " + ", ".join(f"`{check}`" for check in goal.checks))
+    if goal.reason and goal.status != "active":
         parts.append(f"Reason: {goal.reason}")
     if goal.recap:
         parts.append(f"Recap: {goal.recap}")
+    if goal.evidence:
+        parts.append(f"Evidence: {goal.evidence}")
+    parts.append(f"Used of its budget: {spending(goal)}.")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -96,16 +112,23 @@ def announcement(goal: Goal, said: str, now: datetime) -> str:
                 parts.append(f"Evidence: {goal.evidence}")
         case "blocked":
             parts = [f"**Goal blocked**: {goal.title}", goal.reason, said if said not in goal.reason else ""]
+            way = "" if goal.refusals else "Write what it should do, or choose: "
             parts.append(
-                "`/goal resume` lets it go on, `/goal done` accepts what there is, `/goal cancel` ends it."
+                f"{way}`/goal resume` lets it go on, `/goal done` accepts what there is, `/goal cancel` ends it."
             )
         case "exhausted":
             parts = [f"**Goal out of budget**: {goal.title} ({goal.reason})", goal.recap]
             parts.append("`/goal resume` begins it again with a fresh budget.")
         case _:
             return ""
-    parts.append(f"{spending(goal).capitalize()}, {_lasting(goal, now)} since it began.")
-    return "\n\n".join(part for part in parts if part)
+    parts.append(f"It took {_used(goal, now)}." if not goal.open else f"So far: {_used(goal, now)}.")
+    return spoken_in(goal, "\n\n".join(part for part in parts if part))
+
+
+def spoken_in(goal: Goal, text: str) -> str:
+    """A text whose commands are written as they are in the goal's chat: Slack keeps the slash for itself."""
+    slack = goal.address is not None and goal.address.channel == "slack"
+    return text.replace("`/goal ", "`!goal ") if slack else text
 
 
 def spending(goal: Goal) -> str:
@@ -120,8 +143,16 @@ def offers_done(goal: Goal) -> str:
     """How `/new` asks while a goal is open."""
     return (
         f"A goal is {worded(goal.status)} here: {goal.title}. Starting over ends it. "
-        "`/new yes` does that; `/goal pause` only halts it."
+        "`/new yes` does that" + ("; `/goal pause` only halts it." if goal.status in HALTABLE else ".")
     )
+
+
+def _used(goal: Goal, now: datetime) -> str:
+    """What it took so far, in short; at its begin, what it may take."""
+    budget, spent = goal.budget, goal.spent
+    if not spent.turns and goal.status == "active":
+        return f"may take {budget.turns} turns, {_short(budget.tokens)} tokens and {_hours(budget.minutes)}"
+    return f"{spent.turns} of {budget.turns} turns, {_short(spent.tokens)} tokens, {_lasting(goal, now)}"
 
 
 def _lasting(goal: Goal, now: datetime) -> str:
@@ -131,18 +162,27 @@ def _lasting(goal: Goal, now: datetime) -> str:
         seconds = (until - began).total_seconds()
     except (ValueError, TypeError):  # times of other gateways may lack a zone
         return "some time"
-    minutes = max(0, int(seconds // 60))
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    return _hours(int(seconds // 60)) if seconds >= 60 else "less than a minute"
+
+
+def _hours(minutes: int) -> str:
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
 
 
 def _minutes(minutes: float) -> str:
-    return f"{minutes:.0f}" if minutes >= 10 or minutes == 0 else f"{minutes:.1f}"
+    return f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.1f}".removesuffix(".0")
 
 
 def _short(number: int) -> str:
     if number < 1_000:
         return str(number)
-    return f"{number / 1_000:.0f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+    return (
+        f"{number / 1_000:.0f}k"
+        if number < 1_000_000
+        else f"{number / 1_000_000:.1f}".removesuffix(".0") + "M"
+    )
 
 
 def _tame(text: str) -> str:

@@ -53,8 +53,12 @@ def after_turn(goal: Goal, facts: TurnFacts, limits: Limits, now: datetime) -> G
     changes: dict[str, Any] = {"turn": facts.turn, "spent": spent, "did": facts.did, "said": said}
     if facts.failed:
         changes["failures"] = goal.failures + 1
+        if goal.status == "active":  # else the reason says why it is not
+            changes["reason"] = facts.text
     elif not facts.stopped:
         changes["failures"] = 0
+        if goal.status == "active":
+            changes["reason"] = ""
         changes |= _movement(goal, facts, said)
     before = goal.used
     counted: Goal = msgspec.structs.replace(goal, **changes)
@@ -120,7 +124,7 @@ def refused(goal: Goal, reason: str, now: datetime, *, turn: str) -> Goal:
     goal = move(goal, "refuse", now, reason=reason, refusals=refusals, fumbles=0)
     if len(refusals) < MAX_REFUSALS:
         return goal
-    why = "its completion was refused " + f"{len(refusals)} times: " + "; ".join(refusals)
+    why = f"Its completion was refused {len(refusals)} times: " + "; ".join(refusals)
     return move(goal, "block", now, by=turn, reason=why)
 
 
@@ -129,7 +133,7 @@ def fumbled(goal: Goal, problem: str, now: datetime, *, turn: str) -> Goal:
     goal = msgspec.structs.replace(goal, fumbles=goal.fumbles + 1)
     if goal.fumbles < MAX_FUMBLES or goal.status != "active":
         return goal
-    reason = f"it tried {goal.fumbles} times to report its completion and did it wrong: {problem}"
+    reason = f"It tried {goal.fumbles} times to report its completion and did it wrong: {problem}"
     return move(goal, "block", now, by=turn, reason=shortened(reason, 600))
 
 

@@ -1,23 +1,29 @@
 """Who looks at a goal before it counts as reached: the declared checks, then a fresh pair of eyes.
 
-The verifier is a conversation of its own that knows the objective, the recap and the evidence, and may look at the
-workspace with read-only tools. It lives in memory: after a crash complete_goal is called again.
+The verifier works in a sub-session of its own, one a goal, where each verification is a turn that knows nothing of the
+others: only the objective, the recap and the evidence, and the workspace by read-only tools. People can read it like
+any other session. It counts as nobody's child: a goal may be verified while all its helpers are at work. After a
+crash complete_goal is called again.
 """
 
 import re
+import time
+import uuid
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from nanobot.agent import context, loop
+from nanobot.child import CHANNEL
 from nanobot.clock import Clock, deadline, stamp
-from nanobot.conversation import result_line
+from nanobot.conversation import STORE_SECONDS, result_line
 from nanobot.errors import DeadlineExceeded, ToolError
 from nanobot.events import Event, Usage
 from nanobot.goal import Goal
 from nanobot.messages import Line, new_id
 from nanobot.model import Model, ModelRequest, ToolCall
 from nanobot.prompts import Prompts
+from nanobot.store import Transcripts
 from nanobot.tool import ToolContext
 from nanobot.tools.toolbox import Toolbox, run_tool
 
@@ -40,11 +46,17 @@ class Verifier:
     """Asks for verdicts. `model` gives a model by its name; None is the configured one."""
 
     def __init__(
-        self, toolbox: Toolbox, model: Callable[[str | None], Model], prompts: Prompts, clock: Clock
+        self,
+        toolbox: Toolbox,
+        model: Callable[[str | None], Model],
+        prompts: Prompts,
+        transcripts: Transcripts,
+        clock: Clock,
     ) -> None:
         self._checks = toolbox
         looking = [name for name in toolbox.names if (one := toolbox.get(name)) and one.read_only]
         self._looking = toolbox.only(looking)
+        self._transcripts = transcripts
         self._model = model
         self._prompts = prompts
         self._clock = clock
@@ -75,35 +87,49 @@ class Verifier:
     async def _judge(
         self, model: Model, goal: Goal, where: ToolContext, recap: str, evidence: str
     ) -> Verdict:
-        sub = f"verify:{goal.id}"
+        sub = session_of(where.session, goal)
         examination = Examination(
             msgspec.structs.replace(where, session=sub, turn=new_id(), say=nothing),
             model,
             self._looking,
             self._prompts.text("goal_verify.md.j2", tools=self._looking.names),
+            self._transcripts,
             self._clock,
         )
+        await examination.open(f"Verification: {goal.title}", where.session)
         case = self._prompts.text(
             "goal_case.md.j2", objective=goal.asked or goal.objective, recap=recap, evidence=evidence
         )
         turn = loop.Turn(sub, examination.turn, where.address, nobody, f"{where.turn}.verify")
         for question in (case, AGAIN):
-            await examination.append(Line(role="user", content=question, timestamp=stamp(self._clock.now())))
+            await examination.ask(question)
             outcome = await loop.run(turn, examination, model, self._clock, max_steps=MAX_STEPS)
             if outcome.status == "failed":
+                await examination.answered(outcome, turn.usage)
                 raise ToolError(f"the verification failed: {outcome.text}", "call complete_goal again later")
             found = verdict_of(outcome.text, turn.usage)
-            if found is not None:
-                return found
-            await examination.append(Line(role="assistant", content=outcome.text))
-        return Verdict(False, "the verifier came to no verdict", spent(turn.usage))
+            if found is not None or question is AGAIN:
+                await examination.answered(outcome, turn.usage)
+                return found or Verdict(False, "the verifier came to no verdict", spent(turn.usage))
+            await examination.append(examination.line("assistant", outcome.text))
+        raise AssertionError("unreachable: the second question always returns")
 
 
 class Examination:
-    """The verifier's conversation; implements `agent.loop.Conversation` in memory."""
+    """One verification; implements `agent.loop.Conversation` with nothing but its own lines before its eyes."""
 
-    def __init__(self, where: ToolContext, model: Model, toolbox: Toolbox, system: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        where: ToolContext,
+        model: Model,
+        toolbox: Toolbox,
+        system: str,
+        transcripts: Transcripts,
+        clock: Clock,
+    ) -> None:
         self.turn = where.turn
+        self._transcripts = transcripts
+        self._began = time.monotonic()
         self._where = where
         self._model = model
         self._toolbox = toolbox
@@ -129,16 +155,51 @@ class Examination:
             session=self._where.session,
         )
 
+    async def open(self, title: str, parent: str) -> None:
+        async with deadline(STORE_SECONDS, "opening the verifier's history"):
+            transcript = await self._transcripts.open(self._where.session)
+            if transcript.metadata.get("parent") != parent:
+                await self._transcripts.update(transcript.key, {"title": title, "parent": parent})
+
+    async def ask(self, question: str) -> None:
+        asked = self.line("user", question)
+        asked["injected"] = "verification"
+        await self.append(asked)
+
+    async def answered(self, outcome: loop.Outcome, usage: Usage) -> None:
+        """The turn's last line, as every session has it."""
+        final = self.line("assistant", outcome.text)
+        final["latency_ms"] = round((time.monotonic() - self._began) * 1000)
+        final["model"] = self._model.name
+        if usage != Usage():
+            final["usage"] = msgspec.to_builtins(usage)
+        if outcome.status != "completed":
+            final["injected"] = outcome.status
+        await self.append(final)
+
+    def line(self, role: str, content: str) -> Line:
+        return Line(role=role, content=content, timestamp=stamp(self._clock.now()), turn=self.turn)
+
     async def append(self, *lines: Line) -> None:
         self._lines += lines
+        async with deadline(STORE_SECONDS, "writing the verifier's history"):
+            await self._transcripts.append(self._where.session, lines)
 
     async def steer(self) -> bool:
         return False
+
+    def objection(self, answer: str) -> str:  # noqa: ARG002 - nobody watches a verifier
+        return ""
 
     async def use(self, call: ToolCall) -> Line:
         where = msgspec.structs.replace(self._where, call_id=call.id)
         result = await run_tool(self._toolbox, call, where)
         return result_line(self.turn, call.id, call.name, result.text, self._clock)
+
+
+def session_of(parent: str, goal: Goal) -> str:
+    """The key of the session in which a goal is verified."""
+    return f"{CHANNEL}:{uuid.uuid5(uuid.NAMESPACE_URL, f'{parent}/verification/{goal.id}')}"
 
 
 def verdict_of(text: str, usage: Usage) -> Verdict | None:

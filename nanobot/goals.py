@@ -16,16 +16,14 @@ from nanobot import goal_texts
 from nanobot.clock import Clock
 from nanobot.events import Event, GoalChanged, Usage
 from nanobot.goal import ENDED, Budget, Goal, IllegalMove, Malformed, Move
-from nanobot.goal_turns import Limits, TurnFacts, after_turn, fumbled, last_turn, overspent
+from nanobot.goal_facts import RESULT, belongs, facts_of, of_a_goal
+from nanobot.goal_turns import Limits, after_turn, fumbled, last_turn, overspent
 from nanobot.messages import Inbound, Line
 from nanobot.prompts import Prompts
 from nanobot.store import Claim, Transcript, Transcripts
-from nanobot.tools.goal import NAMES
 
 KIND: Literal["goal"] = "goal"
 COMPLETE = "complete_goal"
-# Calls after which a turn may do nothing but wait for what it delegated.
-WAITING = frozenset({"delegate", "check_session", "peek_session", "list_sessions", "sleep"})
 DELEGATED_SECONDS = 300.0  # a goal looks after what it delegated this often; its end wakes it at once
 # Seconds before a turn follows one that failed: a provider that is down for an hour does not end a night's work.
 RETRY_SECONDS = (15.0, 60.0, 300.0, 900.0, 1_800.0)
@@ -155,6 +153,10 @@ class Goals:
         """Show how a goal stands."""
         if goal.address is not None:
             self._publish(GoalChanged(key, turn, goal.address, rules.shown(goal)))
+        if goal.by in ("", goal.turn):
+            self._show(goal)  # else at its turn's end, when that is counted
+
+    def _show(self, goal: Goal) -> None:
         if self._board is not None:
             self._board.show(goal)
 
@@ -255,28 +257,48 @@ class Goals:
             return True  # it was under way when something ended it
         return present.status == "active" and present.number == notes.get("number")
 
+    async def takes(self, key: str, claim: Claim) -> Literal["no", "turn", "note"]:
+        """Whether a result that a sub-session brings is for a goal.
+
+        While the goal is worked on, it leads one of the goal's turns. While the goal waits or is halted, and when it
+        has ended, the result is only noted in the history: nothing is worked at, and nobody is written to. What a
+        person had delegated is answered like a message.
+        """
+        lead = claim.rows[0].inbound
+        present = await self.load(key) if lead.kind == RESULT else None
+        if present is None:
+            return "no"
+        lines = (await self._transcripts.open(key)).messages
+        if not of_a_goal(lead, lines):
+            return "no"
+        under_way = claim.turn in (present.by, present.turn)
+        if not (present.status == "active" or under_way) or not belongs(lead, present, lines):
+            return "note"
+        self._led[key] = claim.turn
+        return "turn"
+
     def leads(self, key: str, turn: str) -> bool:
         """Whether a turn is one of the goal's own."""
         return self._led.get(key) == turn
 
-    def closing(self, transcript: Transcript, claim: Claim, usage: Usage, seconds: float) -> bool:
+    def closing(self, transcript: Transcript, usage: Usage, seconds: float) -> bool:
         """Whether a goal's turn should come to its end: its goal is not active any more, or the budget is gone."""
-        if claim.rows[0].inbound.kind != KIND:
-            return False
         present = self.of(transcript)
         if present is None or present.status != "active":
             return True
         return overspent(present, usage.input + usage.output, seconds)
 
     async def after(
-        self, key: str, claim: Claim, transcript: Transcript, final: Line, *, heard: bool
+        self, key: str, claim: Claim, transcript: Transcript, final: Line, heard: Sequence[Inbound]
     ) -> Plan:
-        """What follows a turn whose final line is written. `heard`: it answers what somebody said."""
+        """What follows a turn whose final line is written. `heard` is all it took in, also while it ran."""
         present = await self.load(key)
         if present is None:
             return NOTHING
         lead = claim.rows[0].inbound
         own = lead.kind == KIND and lead.meta.get("goal") == present.id
+        if lead.kind == RESULT and (present.open or claim.turn in (present.by, present.turn)):
+            own = belongs(lead, present, transcript.messages)
         delegated = False
         if own:
             facts = facts_of(transcript.messages, claim.turn, final)
@@ -289,7 +311,9 @@ class Goals:
         self._note(key, present)
         announcement = ""
         if present.by == claim.turn:
-            announcement = goal_texts.announcement(present, str(final.get("content") or ""), self.clock.now())
+            self._show(present)
+            words = "" if final.get("injected") == "failed" else str(final.get("content") or "")
+            announcement = goal_texts.announcement(present, words, self.clock.now())
         follow_up = self.follow_up(key, present)
         wait = self._pause(present, delegated=delegated)
         if follow_up is not None and wait and self._later is not None:
@@ -300,7 +324,11 @@ class Goals:
         meta = {}
         if present.id == claim.turn and self.silent(lead.channel):
             meta = goal_texts.progress_notes(present)
-        return Plan(present, lead.kind == KIND and not heard, announcement, follow_up, meta)
+        asked = any(
+            one.kind == "user" or (one.kind == RESULT and not belongs(one, present, transcript.messages))
+            for one in heard
+        )
+        return Plan(present, (own or lead.kind == KIND) and not asked, announcement, follow_up, meta)
 
     def follow_up(self, key: str, goal: Goal) -> Inbound | None:
         """The row of an active goal's next turn."""
@@ -342,32 +370,3 @@ class Goals:
         if goal.status in ENDED:
             self._steps.pop(key, None)
             self._led.pop(key, None)
-
-
-def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
-    """What a turn came to, read from its lines."""
-    calls: list[str] = []
-    names: set[str] = set()
-    for index in range(len(lines) - 1, -1, -1):
-        line = lines[index]
-        if line.get("turn") != turn:
-            continue
-        if line.get("role") == "user":
-            break
-        for call in line.get("tool_calls") or ():
-            function = call["function"]
-            if function["name"] not in NAMES:  # those do not bring a goal forward
-                calls.append(f"{function['name']} {function['arguments']}")
-                names.add(function["name"])
-    usage = msgspec.convert(final.get("usage") or {}, Usage)
-    return TurnFacts(
-        turn=turn,
-        failed=final.get("injected") == "failed",
-        stopped=final.get("injected") == "stopped",
-        text=str(final.get("content") or ""),
-        tools=len(calls),
-        waited=names <= WAITING,
-        did=" ".join(sorted(calls))[:2_000],
-        tokens=usage.input + usage.output,
-        seconds=int(final.get("latency_ms") or 0) / 1_000,
-    )

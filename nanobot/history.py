@@ -20,6 +20,7 @@ INTERRUPTED = "interrupted: outcome unknown"
 MESSAGE_TOKENS = 4
 CALL_TOKENS = 8
 IMAGE_TOKENS = 1_000
+RECENT = 16  # lines at a history's end that a running turn is looked for in first
 
 
 class Interrupted(msgspec.Struct, frozen=True):
@@ -157,6 +158,11 @@ def turns(lines: Sequence[Line]) -> list[tuple[int, int]]:
 
 def interrupted(lines: Sequence[Line], turn: str) -> Interrupted:
     """What is there of a turn, so that a restart continues it from its last line and does nothing twice."""
+    # A turn that runs is at the end, a new one nowhere: neither should cost a walk over a long history.
+    recent = turn in [line.get("turn") for line in lines[-RECENT:]]
+    if not recent and turn not in [line.get("turn") for line in lines]:
+        ids = [line.get("turn") for line in lines if line.get("role") == "user"]
+        return Interrupted(None, frozenset(filter(None, ids)), [])
     final: Line | None = None
     heard: set[str] = set()
     results: set[str] = set()

@@ -6,9 +6,12 @@ works, and a stop is bounded. There is no access log: query strings may hold tok
 
 import asyncio
 import errno
+import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from hashlib import sha256
+from hmac import compare_digest
 from typing import Any
 
 import msgspec
@@ -20,6 +23,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request as Handshake
+from websockets.protocol import State
 
 from nanobot.errors import PortTaken
 
@@ -27,7 +31,46 @@ MAX_FRAME = 36 * 1024 * 1024  # bytes of one WebSocket frame
 PING_SECONDS = 20.0
 STOP_SECONDS = 5.0  # for running requests, once we stop
 
+FOREIGN = Response("this host name is not served here\n", 403, media_type="text/plain")
+
 Health = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class Guard:
+    """Who may ask for the server's own routes: with a token, its bearer; without one, who names this machine.
+
+    A web page that had its name resolve to this machine would come with that name.
+    """
+
+    def __init__(self, token: str = "", *, tokens: bool = False) -> None:
+        self.token = token
+        self.tokens = tokens or bool(token)  # whether anybody needs one; then nobody else is told details
+
+    def known(self, request: Request) -> bool:
+        """Whether the request may be told everything."""
+        if not self.tokens:
+            return True
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        same = compare_digest(digest(given.strip()), digest(self.token))
+        return bool(self.token) and scheme.lower() == "bearer" and same
+
+    def named(self, request: Request) -> bool:
+        """Whether its Host header names this machine; with tokens it does not matter."""
+        if self.tokens:
+            return True
+        host = request.headers.get("host", "")
+        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
+        if name == "localhost" or name.endswith(".localhost"):
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def digest(text: str) -> bytes:
+    return sha256(text.encode(errors="surrogateescape")).digest()
 
 
 class Application(Starlette):
@@ -52,21 +95,33 @@ def build(
     health: Health,
     ready: Callable[[], bool],
     metrics: Callable[[], bytes],
+    guard: Guard | None = None,
 ) -> Application:
     """One application from the channels' routes.
 
     Catch-all routes come last, whichever channel brings them. `health` is awaited for /healthz, whose answer is 200
-    as long as we answer at all; /readyz is 503 until `ready`; `metrics` is Prometheus text.
+    as long as we answer at all, with nothing but its `status` for who may not know more; /readyz is 503 until
+    `ready`; `metrics` is Prometheus text.
     """
+    guard = guard or Guard()
 
-    async def healthz(_request: Request) -> Response:
-        return _json(await health())
+    async def healthz(request: Request) -> Response:
+        if not guard.named(request):
+            return FOREIGN
+        found = await health()
+        return _json(found if guard.known(request) else {"status": found.get("status", "ok")})
 
-    async def readyz(_request: Request) -> Response:
+    async def readyz(request: Request) -> Response:
         is_ready = ready()
-        return _json({"ready": is_ready}, 200 if is_ready else 503)
+        return _json({"ready": is_ready}, 200 if is_ready else 503) if guard.named(request) else FOREIGN
 
-    async def exposition(_request: Request) -> Response:
+    async def exposition(request: Request) -> Response:
+        if not guard.named(request):
+            return FOREIGN
+        if not guard.known(request):
+            return Response(
+                "the owner's token is needed\n", 401, {"WWW-Authenticate": "Bearer"}, media_type="text/plain"
+            )
         return Response(metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     own = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", exposition)]
@@ -182,7 +237,7 @@ class _Server(uvicorn.Server):
 
 
 class _Socket(WebSocketsSansIOProtocol):
-    """uvicorn's fastest WebSocket, which also lets the application cut off a client that does not read."""
+    """uvicorn's fastest WebSocket, which also lets the application cut clients off and write whole frames."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -193,11 +248,24 @@ class _Socket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         scope = getattr(self, "scope", None)
         if scope is not None:  # a handshake that was refused has none
-            scope["extensions"]["nanobot.abort"] = {"abort": self.transport.abort}
+            scope["extensions"]["nanobot.socket"] = {"abort": self.transport.abort, "write": self.write_frame}
+
+    def write_frame(self, frame: bytes) -> bool:
+        """Write a ready-made frame now; False where it cannot be, or must wait for a client that does not read.
+
+        A server's frames are the same bytes for every client, since nothing here masks or compresses them: whoever
+        sends one to many makes it once.
+        """
+        if not self.writable.is_set() or self.conn.state is not State.OPEN or self.transport.is_closing():
+            return False
+        self.transport.write(frame)
+        return True
 
     def start_keepalive(self) -> None:
         super().start_keepalive()
-        del self.response  # what was said in the handshake is a fifth of an idle socket's memory
+        # What was said in the handshake is a quarter of an idle socket's memory; the parser itself holds the request.
+        self.request.headers.clear()
+        del self.request, self.response
 
 
 def _is_catch_all(route: BaseRoute) -> bool:

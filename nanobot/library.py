@@ -5,28 +5,40 @@ from typing import Any
 
 import msgspec
 
-from nanobot import history
+from nanobot import goal, history, pricing
 from nanobot.agent import context
 from nanobot.channel import About, Page, SessionSummary, TurnState
 from nanobot.errors import ConfigError
 from nanobot.messages import Line
 from nanobot.model import Model
 from nanobot.session import Actors
+from nanobot.session_state import SessionStates
+from nanobot.skills import Skills
 from nanobot.stores.sessions import SessionManager
 
 MAX_TITLE = 200  # characters
+SUGGESTIONS = 3
 MAX_FORKED = 2_000  # messages of a session that a copy of it holds, the newest
 
 
 class SessionLibrary:
-    """`model` finds a chat's model by the name that its metadata holds, if any."""
+    """`model` finds a chat's model by the name that its metadata holds, if any; `providers` know their prices."""
 
     def __init__(
-        self, manager: SessionManager, actors: Actors, model: Callable[[str | None], Model] | None = None
+        self,
+        manager: SessionManager,
+        actors: Actors,
+        states: SessionStates,
+        model: Callable[[str | None], Model] | None = None,
+        providers: Mapping[str, pricing.Provider] | None = None,
+        skills: Skills | None = None,
     ) -> None:
         self._manager = manager
         self._actors = actors
+        self._states = states
         self._model = model
+        self._providers = providers or {}
+        self._skills = skills
 
     async def list(self) -> Sequence[SessionSummary]:
         running = set(self._actors.running())
@@ -42,8 +54,11 @@ class SessionLibrary:
         await self._manager.update(key, {"title": title.strip()[:MAX_TITLE] or None})
 
     async def delete(self, key: str) -> bool:
+        self._actors.lives.terminating(key, "it is deleted")
         await self._actors.stop(key)
-        return await self._manager.delete(key)
+        deleted = await self._manager.delete(key)
+        self._actors.lives.terminated(key)
+        return deleted
 
     async def search(self, query: str, limit: int = 50) -> Sequence[Mapping[str, Any]]:
         return await self._manager.search(query, limit)
@@ -51,23 +66,29 @@ class SessionLibrary:
     async def state(self, key: str) -> TurnState:
         return self._actors.state(key)
 
+    async def workspace(self, key: str) -> Mapping[str, Any]:
+        return (await self._states.of(key)).shown()
+
     async def about(self, key: str) -> About:
         session = await self._manager.peek(key)
         metadata = session.metadata if session is not None else {}
         lines = session.messages if session is not None else ()
         name, window = self._model_of(metadata.get("model"))
         spoken = context.spoken(lines, session.last_consolidated, metadata) if session is not None else []
-        goal = metadata.get("goal_state")
+        cost = pricing.spent(lines, self._providers)
         child = metadata.get("child")
         parent = str(child.get("parent", "")) if isinstance(child, dict) else str(metadata.get("parent", ""))
         return About(
             model=name,
             context_window=window,
             context_tokens=context.tokens(spoken),
-            goal_state=goal if isinstance(goal, dict) else None,
+            spent=cost.usage,
+            dollars=cost.dollars,
+            goal_state=goal_of(metadata),
             parent=parent,
             parent_title=await self._title(parent) if parent else "",
             forked_from=str(metadata.get("forked_from", "")),
+            suggestions=self._skills.examples(SUGGESTIONS) if self._skills is not None and not lines else (),
         )
 
     async def export(self, key: str) -> bytes | None:
@@ -101,6 +122,15 @@ class SessionLibrary:
         except ConfigError:
             return "", 0
         return model.name, model.context_window
+
+
+def goal_of(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A session's goal as live views have it; None where there is none that can be read."""
+    try:
+        found = goal.read(metadata)
+    except goal.Malformed:
+        return None
+    return None if found is None else goal.shown(found)
 
 
 def cut(lines: Sequence[Line], before: str, through: str) -> int | None:

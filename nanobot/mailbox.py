@@ -9,7 +9,8 @@ from nanobot.store import Row
 
 MAX_ATTEMPTS = 3  # runs of one turn; the next claim of it ends as an error reply
 FIRST_DELAY = 1.0  # seconds before the second try of a delivery
-LONGEST_DELAY = 300.0  # seconds; a platform that is down for hours is still asked every few minutes
+# Seconds: how late a reply may be once its platform works again, without having said when.
+LONGEST_DELAY = 30.0
 
 
 def rank(kind: InboundKind) -> int:
@@ -34,9 +35,11 @@ def next_turn(rows: Sequence[Row]) -> tuple[Row, ...]:
     return (min(waiting, key=lambda row: (rank(row.inbound.kind), row.seq)),)
 
 
-def may_steer(row: Row) -> bool:
+def may_steer(row: Row, *, only_nudges: bool = False) -> bool:
     """Whether a waiting row may join the turn that runs: what people, sub-sessions and watchers say."""
-    return row.status == "pending" and row.inbound.kind in {"user", "child_result", "nudge"}
+    if row.status != "pending":
+        return False
+    return row.inbound.kind == "nudge" or (not only_nudges and row.inbound.kind in {"user", "child_result"})
 
 
 def exhausted(attempt: int, limit: int = MAX_ATTEMPTS) -> bool:

@@ -45,6 +45,7 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     mime: str = "application/octet-stream"
     size: int = 0  # bytes
+    copy: str = ""  # of one that came in: where the agent's tools find it, relative to the workspace
 
 
 class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -54,7 +54,11 @@ def load_channel(name: str, workspace: Path | None, *, replace: bool = False) ->
 
 
 def load_checkup(name: str, workspace: Path | None, *, replace: bool = False) -> ModuleType | None:
-    """A channel's `checkup`, whose `examine(values)` asks the platform about its set-up; None where it has none."""
+    """A channel's `checkup`; None where it has none.
+
+    Its `examine(values)` asks the platform about its set-up. `review(notes, waiting)`, if it is there, says what the
+    channel's own durable keys mean for people; `waiting` counts the replies that wait by chat.
+    """
     load_channel(name, workspace, replace=replace)
     full = f"{PARENT}.{name}.checkup"
     return importlib.import_module(full) if importlib.util.find_spec(full) else None

@@ -1,5 +1,6 @@
 """The gateway's side of a channel's port: authorise, make durable, wake the session."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,20 @@ import msgspec
 from loguru import logger
 
 from nanobot import metrics
-from nanobot.channel import Command, Keys, Office, Sessions, Tasks, TurnState, Waiting
+from nanobot.channel import Command, Files, Keys, Office, Sessions, Tasks, TurnState, Waiting
 from nanobot.clock import Clock, deadline
 from nanobot.commands import Commands, parse
 from nanobot.conversation import STORE_SECONDS
 from nanobot.delivery import Deliverer
 from nanobot.messages import Accepted, Address, Inbound, Outbound
 from nanobot.office import OwnersOffice
-from nanobot.pairing import LIFETIME, PairingDesk
+from nanobot.pairing import Owners, PairingDesk, answer, question
+from nanobot.received import brought
 from nanobot.routing import Policy, Verdict, admit, control_lane
 from nanobot.session import Actors
 from nanobot.store import Dispatcher, Store
+
+CHANGED = "[I changed the message you are answering. It says now:]\n{}"
 
 
 class House:
@@ -35,6 +39,8 @@ class House:
         sessions: Sessions,
         clock: Clock,
         tasks: Tasks,
+        owners: Owners,
+        files: Files,
     ) -> None:
         self.store = store
         self.actors = actors
@@ -45,6 +51,14 @@ class House:
         self.sessions = sessions
         self.clock = clock
         self.tasks = tasks
+        self.owners = owners
+        self.files = files
+
+    async def post(self, message: Outbound) -> None:
+        """Hand a message to delivery, durably and once."""
+        delivery = await self.store.outbox.add(message)
+        if delivery is not None:
+            self.deliverer.submit([delivery])
 
 
 class ChannelPort:
@@ -63,6 +77,7 @@ class ChannelPort:
         self.settings = settings
         self.workspace = workspace
         self.media = media
+        self.files: Files = house.files
         self.clock: Clock = house.clock
         self.keys: Keys = house.store.keys(f"channel:{name}")
         self.sessions: Sessions = house.sessions
@@ -78,6 +93,11 @@ class ChannelPort:
             raise ValueError(f"channel {self.name} handed in a message of {message.channel}")
         if self._policy.allow_from is not None and not await self._admitted(message):
             return None
+        if message.private and self._policy.owner and message.sender == self._policy.owner:
+            await house.owners.seen(message)
+        if message.media:
+            media = await brought(message.media, self.workspace, self.files)
+            message = msgspec.structs.replace(message, media=media)
         invocation = parse(message)
         beside = invocation is not None and house.actors.beside(invocation, message.key)
         if beside:
@@ -96,6 +116,33 @@ class ChannelPort:
         logger.bind(session=message.key, turn=accepted.id).debug("accepted, {} characters", len(message.text))
         house.dispatcher.wake(message.key)
         return accepted
+
+    async def edit(self, message: Inbound) -> bool:
+        house = self._house
+        async with deadline(STORE_SECONDS, "changing a message"):
+            row = await house.store.inbox.find(self.name, message.message_id)
+            if row is None or row.inbound.sender != message.sender or not await self._may_speak(row.inbound):
+                return False
+            if row.inbound.text == message.text or row.status not in ("pending", "running"):
+                return False
+            if row.status == "pending" and await house.store.inbox.edit(
+                self.name, message.message_id, message.text
+            ):
+                return True
+            # Meant for the turn that answers it, and for no other: ended by then, it says nothing any more.
+            change = msgspec.structs.replace(
+                row.inbound,
+                message_id=f"{message.message_id}:edit:{version(message)}",
+                text=CHANGED.format(message.text),
+                media=(),
+                kind="nudge",
+                session=row.inbound.key,
+            )
+            if (await house.store.inbox.accept(change)).duplicate:
+                return True
+        house.actors.amend(change.key, row.turn)
+        house.dispatcher.wake(change.key)
+        return True
 
     async def stop(self, session: str) -> bool:
         stopped, waiting = await self._house.actors.stop(session)
@@ -121,8 +168,20 @@ class ChannelPort:
     async def posted(self, turn: str, part: int, address: Address, ref: str) -> None:
         await self._house.store.outbox.posted(turn, part, address, ref)
 
+    async def preview(self, turn: str, part: int) -> str:
+        async with deadline(STORE_SECONDS, "reading the outbox"):
+            found = await self._house.store.outbox.find(turn, part)
+        return found.message.ref if found is not None else ""
+
     def report(self, problem: str) -> None:
         self._report(self.name, problem)
+
+    async def _may_speak(self, message: Inbound) -> bool:
+        """Whether somebody who was let in still is."""
+        if self._policy.allow_from is None:
+            return True
+        paired = await self._house.desk.paired(self.name, message.sender)
+        return admit(message, self._policy, paired=paired) is Verdict.ADMIT
 
     async def _admitted(self, message: Inbound) -> bool:
         paired = await self._house.desk.paired(self.name, message.sender)
@@ -137,19 +196,13 @@ class ChannelPort:
         return False
 
     async def _tell_code(self, message: Inbound, code: str) -> None:
-        minutes = int(LIFETIME.total_seconds() // 60)
-        text = (
-            f"I do not know you yet. Your pairing code is {code}, valid for {minutes} minutes. "
-            f"The owner lets you in with: nanobot pairing approve {code}"
-        )
-        outbound = Outbound(
-            turn=f"pairing:{self.name}:{message.message_id}",
-            part=0,
-            address=message.address,
-            text=text,
-            kind="notice",
-            meta=message.meta,
-        )
-        delivery = await self._house.store.outbox.add(outbound)
-        if delivery is not None:
-            self._house.deliverer.submit([delivery])
+        house = self._house
+        owners = await house.owners.addresses(self.name)
+        for address in owners:
+            await house.post(question(message, code, address))
+        await house.post(answer(message, code, owner_asked=bool(owners)))
+
+
+def version(message: Inbound) -> str:
+    """What an edit is known by: the platform's time of it and its text."""
+    return hashlib.sha256(f"{message.sent_at} {message.text}".encode()).hexdigest()[:16]

@@ -58,7 +58,7 @@ class ProgressBoard:
         if goal.id not in self._tasks:
             self._hurry[goal.id] = asyncio.Event()
             self._tasks[goal.id] = asyncio.create_task(self._work(goal.id))
-        elif goal.status != self._status[goal.id]:
+        elif goal.status != self._status[goal.id] or not goal.open:
             self._hurry[goal.id].set()
         self._status[goal.id] = goal.status
 

@@ -78,6 +78,10 @@ class Prompts:
             self._made[template] = self._templates.render(template, self._values(small))
         return self._made[template]
 
+    def last(self, small: bool = False) -> str:
+        """The system prompt as it was made last, without a look at the files."""
+        return self._made.get("small.md.j2" if small else "system.md.j2") or self.system(small)
+
     def text(self, template: str, **values: Any) -> str:
         """Another template's text, for example the instruction for summaries."""
         return self._templates.render(template, {"name": self._name, **values})

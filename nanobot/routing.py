@@ -24,14 +24,17 @@ class Policy(msgspec.Struct, frozen=True):
 
     allow_from: frozenset[str] | None = None
     group_policy: str = "mention"  # mention | open | allowlist
+    owner: str = ""  # whom unknown people's requests are shown to: the first that allow_from names
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Policy":
         if "allow_from" not in settings:
             return cls()
+        named = [str(one) for one in settings["allow_from"]]
         return cls(
-            frozenset(str(one) for one in settings["allow_from"]),
+            frozenset(named),
             str(settings.get("group_policy", "mention")),
+            next((one for one in named if one != "*"), ""),
         )
 
 

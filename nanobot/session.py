@@ -7,7 +7,7 @@ back. Whatever dies in between, `claim` hands the turn out again and the history
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from nanobot.ending import Ending, Running, status_of
 from nanobot.errors import LeaseLost, NanobotError, StoreError
 from nanobot.events import Event, Steered, TurnStarted
 from nanobot.goals import COMPLETE, KIND, Goals
+from nanobot.lives import Lives
 from nanobot.model import Model, ToolCall
 from nanobot.routing import controlled
 from nanobot.store import Claim, Delivery, Row, Transcript
@@ -60,22 +61,23 @@ class Actors:
         self._clock = clock
         self._publish = publish
         self._ending = Ending(bench, goals, clock, publish, submit, wake)
+        self.lives = Lives(clock)
         self.below: Callable[[str, str], Awaitable[int]] = nothing_below  # stopped with a session; how many
+        self.objection: Callable[[str, str, str], str] = no_objection  # to (session, turn, answer); "" = none
+        self.unshown: Callable[[Event], None] = nobody  # hears the events of turns that are not shown live
         self._running: dict[str, Running] = {}
         self._held: dict[str, tuple[Claim, bool]] = {}  # turns whose lease is still to be given back
         self._queued: dict[str, int] = {}
-        self._stops: dict[
-            str, int
-        ] = {}  # session → seq of the newest /stop; turns older than it must not run
+        # Session → seq of the newest /stop; turns older than it must not run.
+        self._stops: dict[str, int] = {}
 
     # --- what the gateway asks -------------------------------------------------------------------------------
 
     async def serve(self, session: str) -> None:
         """Run the session's turns until nothing waits."""
         held = self._held.get(session)
-        if (
-            held is not None
-        ):  # its lease could not be given back when it failed; until it is, no claim succeeds
+        # Its lease could not be given back when it failed; until it is, no claim succeeds.
+        if held is not None:
             with suppress(LeaseLost):
                 await self._bench.inbox.release(held[0], count=held[1])
             del self._held[session]
@@ -111,10 +113,31 @@ class Actors:
         running.task.cancel()
         return True
 
+    def amend(self, session: str, turn: str) -> None:
+        """A message of a turn was changed: if the model is being asked about it now, it is asked again.
+
+        While a tool runs nothing is broken off; the turn hears of the change after it.
+        """
+        running = self._running.get(session)
+        if running is None or running.claim.turn != turn:
+            return
+        task = running.task
+        if running.turn is not None and running.turn.asking and task is not None and not task.done():
+            running.amended = True
+            task.cancel()
+
+    def end(self, session: str, why: str, *, failed: bool = False) -> bool:
+        """Stop the turn that runs now and tell the chat why; False where none does."""
+        running = self._running.get(session)
+        if running is None:
+            return False
+        running.why, running.failed = why, failed
+        return self.interrupt(session)
+
     def interrupt_goal(self, session: str) -> bool:
         """Stop the turn that runs now if it is a goal's own."""
         running = self._running.get(session)
-        return running is not None and running.claim.rows[0].inbound.kind == KIND and self.interrupt(session)
+        return running is not None and running.for_goal and self.interrupt(session)
 
     async def stop(self, session: str, seq: int | None = None) -> tuple[bool, int]:
         """Stop what runs and what waits; returns whether a turn ran and how many messages waited.
@@ -153,7 +176,10 @@ class Actors:
     async def _turn(self, claim: Claim) -> None:
         running = Running(claim)
         session = claim.session
+        own = controlled(session) is None  # a command's own lane does not count as the session working
         self._running[session] = running
+        if own:
+            self.lives.opening(session, resumed=claim.attempt > 1)
         metrics.RUNNING.inc()
         try:
             await self._answer(claim, running)
@@ -170,6 +196,8 @@ class Actors:
         finally:
             metrics.RUNNING.dec()
             del self._running[session]
+            if own:
+                self.lives.rested(session, running.status, running.reason)
 
     async def _give_back(self, claim: Claim, *, count: bool) -> None:
         """Release a turn that failed. A full disk is not the message's fault, so such an attempt does not count."""
@@ -190,7 +218,8 @@ class Actors:
         if claim.attempt > 1:
             metrics.RESUMED.inc()
             log.info("turn resumed, attempt {}", claim.attempt)
-        final = history.interrupted(transcript.messages, claim.turn).final
+        left = history.interrupted(transcript.messages, claim.turn)
+        final = left.final
         if final is not None:  # it was answered before the interruption; only the commit is missing
             await self._ending.commit(running, transcript, final, status_of(final), "")
             return
@@ -200,10 +229,16 @@ class Actors:
         if lead.inbound.kind == KIND and not await self._goals.due(key, claim):
             await self._ending.discard(running)
             return
+        taken = await self._goals.takes(key, claim)
+        if taken == "note":
+            await self._ending.note(running, transcript)
+            return
+        running.for_goal = lead.inbound.kind == KIND or taken == "turn"
         emit = self._publish
-        if lead.inbound.kind == KIND and self._goals.silent(lead.inbound.channel):
-            emit = nobody
-        if claim.session == key:  # a command's own lane does not count as the session working
+        if running.for_goal and self._goals.silent(lead.inbound.channel):
+            emit = self.unshown
+        if claim.session == key:
+            self.lives.working(key)
             emit(
                 TurnStarted(
                     claim.session,
@@ -245,41 +280,78 @@ class Actors:
             self._clock,
             emit,
             lambda rows: self._steered(running, transcript.key, rows),
-            lambda: self._goals.closing(transcript, claim, turn.usage, time.monotonic() - running.started),
+            lambda: (
+                running.for_goal
+                and self._goals.closing(transcript, turn.usage, time.monotonic() - running.started)
+            ),
             lambda call, result: self._failed(claim, transcript.key, call, result),
             await self._goals.context(transcript),
+            lambda answer: self.objection(claim.session, claim.turn, answer),
         )
-        running.task = asyncio.create_task(self._run(turn, conversation, claim, transcript, model))
+        running.turn = turn
         try:
-            outcome = await running.task
+            outcome = await self._looped(running, turn, conversation, transcript, model, left.heard)
         except asyncio.CancelledError:
             if not running.stopped:
-                running.task.cancel()
-                await asyncio.wait([running.task])
+                if running.task is not None:
+                    running.task.cancel()
+                    await asyncio.wait([running.task])
                 raise
-            await conversation.close_calls("interrupted: stopped by the user")
-            stopped = loop.Outcome("completed", turn.text)
-            await self._ending.finish(running, transcript, stopped, turn=turn, model=model.name, stopped=True)
+            await conversation.close_calls(f"interrupted: {running.why or 'stopped by the user'}")
+            text = "\n\n".join(part for part in (turn.text, running.why) if part)
+            ended = loop.Outcome("failed" if running.failed else "completed", text)
+            await self._ending.finish(
+                running, transcript, ended, turn=turn, model=model.name, stopped=not running.failed
+            )
             return
         await self._ending.finish(running, transcript, outcome, turn=turn, model=model.name)
         await self._tidy(transcript, model, log)
+
+    async def _looped(
+        self,
+        running: Running,
+        turn: loop.Turn,
+        conversation: SessionConversation,
+        transcript: Transcript,
+        model: Model,
+        heard: Collection[str],
+    ) -> loop.Outcome:
+        """The agent loop as a task that can be stopped; begun again where a message was changed meanwhile."""
+        again = False
+        while True:
+            work = self._run(turn, conversation, running.claim, heard, model, again=again)
+            running.task = asyncio.create_task(work)
+            try:
+                return await running.task
+            except asyncio.CancelledError:
+                actor = asyncio.current_task()
+                if running.stopped or not running.amended or (actor is not None and actor.cancelling()):
+                    raise
+            running.amended, again = False, True
+            heard = history.interrupted(transcript.messages, running.claim.turn).heard
 
     async def _run(
         self,
         turn: loop.Turn,
         conversation: SessionConversation,
         claim: Claim,
-        transcript: Transcript,
+        heard: Collection[str],
         model: Model,
+        *,
+        again: bool,
     ) -> loop.Outcome:
-        heard = history.interrupted(transcript.messages, claim.turn).heard
         fresh = [user_line(row) for row in claim.rows if row.id not in heard]
         if fresh:
             await conversation.append(*fresh)
         await conversation.settle()
         if claim.rows[0].inbound.kind == "child_result":
             await conversation.steer()  # results that wait together are answered together
-        return await loop.run(turn, conversation, model, self._clock, max_steps=self._bench.max_steps)
+        elif claim.attempt > 1:
+            # A message that was changed just before the interruption.
+            await conversation.steer(only_nudges=True)
+        return await loop.run(
+            turn, conversation, model, self._clock, max_steps=self._bench.max_steps, again=again
+        )
 
     async def _steered(self, running: Running, key: str, rows: Sequence[Row]) -> None:
         session = running.claim.session
@@ -313,6 +385,11 @@ class Actors:
 async def nothing_below(_session: str, _reason: str) -> int:
     """A gateway without sub-sessions."""
     return 0
+
+
+def no_objection(_session: str, _turn: str, _answer: str) -> str:
+    """A gateway without watchers."""
+    return ""
 
 
 def nobody(_: Event) -> None:

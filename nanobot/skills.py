@@ -17,6 +17,7 @@ from loguru import logger
 
 from nanobot.errors import ToolError
 from nanobot.frontmatter import BadFrontmatter, parse
+from nanobot.security.pins import Pins
 from nanobot.textfile import TextFile
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 
@@ -24,6 +25,7 @@ FILE = "SKILL.md"
 RECHECK = 1.0  # seconds between looks at the disk
 REQUIREMENTS_RECHECK = 30.0  # seconds between searches for required programs
 MAX_DESCRIPTION = 1_024  # characters
+MAX_EXAMPLE = 120
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}$")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
@@ -37,6 +39,7 @@ class Skill(msgspec.Struct, frozen=True):
     description: str
     folder: Path
     always: bool = False  # its text is part of every system prompt
+    example: str = ""  # what somebody might say to use it; shown where a chat begins
     bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -54,9 +57,16 @@ class Skills:
     """
 
     def __init__(
-        self, workspace: Path, roots: Sequence[Path], *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        workspace: Path,
+        roots: Sequence[Path],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        pins: Pins | None = None,
     ) -> None:
         self.workspace = workspace
+        self._pins = pins
+        self._refused: dict[str, str] = {}
         own = workspace / "skills"
         self._roots = [_Root(path) for path in (own, *(root for root in roots if root != own))]
         self._monotonic = monotonic
@@ -86,14 +96,35 @@ class Skills:
         names = dict.fromkeys(_INVOKED.findall(_CODE.sub(" ", text)))
         return [known[name] for name in names if name in known]
 
+    def examples(self, most: int) -> tuple[str, ...]:
+        """What one might say, from the skills that can be used; the workspace's own come first."""
+        usable = [skill for skill in self.list() if skill.example and skill.available]
+        usable.sort(key=lambda skill: not skill.folder.is_relative_to(self.workspace))
+        return tuple(skill.example for skill in usable[:most])
+
     def body(self, skill: Skill) -> str:
         """What the model is given to read: the text of SKILL.md, where its files are, and what is missing."""
+        if reason := self.refuses(skill):
+            return f"The skill {skill.name} is not used: {reason}."
         parts = [f'<skill name="{skill.name}" folder="{self.shown(skill.folder)}">']
         if skill.missing:
             parts.append(
                 f"Not usable yet: {', '.join(skill.missing)} missing. Tell the user how to provide it."
             )
         return "\n".join([*parts, self._bodies.get(skill.name, ""), "</skill>"])
+
+    def refuses(self, skill: Skill) -> str:
+        """Why a skill of the workspace must not be used, said once in the log; "" where it may."""
+        if self._pins is None or not skill.folder.is_relative_to(self.workspace):
+            return ""
+        try:
+            reason = self._pins.refuses(skill.name, skill.folder)
+        except (OSError, ValueError) as error:
+            reason = f"its pin cannot be checked: {error}"
+        if reason and self._refused.get(skill.name) != reason:
+            logger.warning("The skill {} is not used: {}", skill.name, reason)
+        self._refused[skill.name] = reason
+        return reason
 
     def shown(self, folder: Path) -> str:
         """A folder as the agent may name it: relative to the workspace where it lies in it."""
@@ -104,7 +135,8 @@ class Skills:
         found: dict[str, tuple[Skill, str]] = {}
         for root in self._roots:
             for skill, body in root.skills():
-                found.setdefault(skill.name, (skill, body))
+                if skill.name not in found and not self.refuses(skill):
+                    found[skill.name] = (skill, body)
         skills = tuple(_checked(found[name][0]) for name in sorted(found))
         bodies = {name: body for name, (_, body) in found.items()}
         if skills != self._skills or any(
@@ -186,6 +218,7 @@ def read(text: str, folder: Path) -> tuple[Skill, str]:
         description=" ".join(description.split()),
         folder=folder,
         always=always,
+        example=" ".join(str(head.get("example") or "").split())[:MAX_EXAMPLE],
         bins=_words(requires or {}, "bins"),
         env=_words(requires or {}, "env"),
     )
@@ -223,6 +256,8 @@ def reader(skills: Skills) -> FunctionTool[ReadSkill]:
         if skill is None:
             names = ", ".join(known.name for known in skills.list()) or "none"
             raise ToolError(f"There is no skill {arguments.name!r}.", f"Known skills: {names}.")
+        if reason := skills.refuses(skill):
+            raise ToolError(f"The skill {skill.name} is not used: {reason}.")
         if not arguments.file:
             return ToolResult(skills.body(skill))
         file = TextFile(skill.folder / arguments.file, within=skill.folder)

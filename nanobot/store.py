@@ -5,6 +5,7 @@ Nothing outside `stores/` and `app` may know which implementation is in use. One
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -108,8 +109,11 @@ class Inbox(Protocol):
         """
         ...
 
-    async def steer(self, claim: Claim) -> Sequence[Row]:
-        """Take what people said and sub-sessions brought back meanwhile into the running turn, oldest first."""
+    async def steer(self, claim: Claim, *, only_nudges: bool = False) -> Sequence[Row]:
+        """Take what people said and sub-sessions brought back meanwhile into the running turn, oldest first.
+
+        `only_nudges` takes what is meant for this turn alone: changed messages, and what watchers say.
+        """
         ...
 
     async def commit(
@@ -143,6 +147,10 @@ class Inbox(Protocol):
         """Change the text of a row that is still pending; False where it is too late."""
         ...
 
+    async def find(self, channel: str, message_id: str) -> Row | None:
+        """The row of a platform's message, whatever became of it."""
+        ...
+
     async def waiting(self) -> Sequence[str]:
         """Sessions with something to do: rows pending, or running from an earlier life."""
         ...
@@ -159,6 +167,10 @@ class Inbox(Protocol):
 
     async def prune(self, before: datetime) -> int:
         """Forget rows that ended before this, and with them what duplicates of them are known by; returns how many."""
+        ...
+
+    async def media(self, since: datetime) -> AbstractSet[str]:
+        """The paths of all files that came with messages accepted since then."""
         ...
 
 

@@ -14,6 +14,7 @@ from nanobot.channel import (
     Channel,
     Command,
     DeadLetter,
+    Files,
     Keys,
     Page,
     Receipt,
@@ -92,6 +93,9 @@ class FakeSessions:
         del key
         return TurnState(running=False)
 
+    async def workspace(self, key: str) -> Mapping[str, Any]:
+        return {"key": key, "stage": "idle"}
+
     async def about(self, key: str) -> About:
         return self.abouts.get(key, About())
 
@@ -169,6 +173,21 @@ class FakeOffice:
         return len(self.letters) < before
 
 
+class FakeFiles:
+    """Implements `channel.Files`: the disk as it is."""
+
+    sealed = False
+
+    def write(self, path: Path, data: bytes, *, keep: bool = False) -> None:
+        del keep  # nothing is ever removed here
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o600)
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+
 class FakePort:
     """Implements `channel.Port`: it accepts everything once, remembers it, and delivers as the gateway would.
 
@@ -189,6 +208,7 @@ class FakePort:
         self.workspace = workspace
         self.media = workspace / ".nanobot" / "media" / name
         self.media.mkdir(parents=True, exist_ok=True)
+        self.files: Files = FakeFiles()
         self.clock: Clock = clock or SystemClock()
         self.keys: Keys = FakeKeys()
         self.histories = FakeSessions()
@@ -197,6 +217,9 @@ class FakePort:
         self.tasks = FakeTasks()
         self.queued: dict[str, list[Waiting]] = {}
         self.accepted: list[Inbound] = []
+        self.edited: list[Inbound] = []
+        self.previews: dict[tuple[str, int], str] = {}  # what `posted` was told
+        self.answered: set[str] = set()  # message ids that are too late to be changed
         self.arrivals: asyncio.Queue[Inbound] = asyncio.Queue()
         self.stopped: list[str] = []
         self.problem = ""
@@ -227,6 +250,12 @@ class FakePort:
         self.accepted.append(message)
         self.arrivals.put_nowait(message)
         return Accepted(given)
+
+    async def edit(self, message: Inbound) -> bool:
+        if message.message_id not in self._ids or message.message_id in self.answered:
+            return False
+        self.edited.append(message)
+        return True
 
     def inbox_id(self, message: Inbound) -> str:
         return self._ids[message.message_id]
@@ -263,7 +292,11 @@ class FakePort:
         return [Command("help", "/help", "What I can do.")]
 
     async def posted(self, turn: str, part: int, address: Address, ref: str) -> None:
-        del turn, part, address, ref
+        del address
+        self.previews[turn, part] = ref
+
+    async def preview(self, turn: str, part: int) -> str:
+        return self.previews.get((turn, part), "")
 
     def report(self, problem: str) -> None:
         self.problem = problem

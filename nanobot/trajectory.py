@@ -69,6 +69,8 @@ def told(step: Step, *, full: bool = False) -> str:
             named = ", ".join(f"{one.get('kind', 'change')} {one.get('path', '?')}" for one in step.changes)
             known = "" if step.state == "completed" else f" ({_unfinished(step)})"
             return f"[files] {_cut(named, SAID, full)}{known}"
+        case "said":
+            return f"[said] {_cut(step.text, SAID, full)}"
         case "message":
             return f"[response] {_cut(step.text, SAID, full)}"
         case kind:
@@ -107,7 +109,7 @@ def of_history(lines: Sequence[Line]) -> list[Step]:
                     function = call.get("function") or {}
                     arguments = _arguments(function.get("arguments"))
                     calls[str(call.get("id"))] = (str(function.get("name")), arguments)
-                    steps.append(_called(str(call.get("id")), str(function.get("name")), arguments, at, turn))
+                    steps.append(called(str(call.get("id")), str(function.get("name")), arguments, at, turn))
             case "tool":
                 call_id = str(line.get("tool_call_id"))
                 name = calls.get(call_id, (str(line.get("name") or ""), {}))[0]
@@ -128,7 +130,8 @@ def of_history(lines: Sequence[Line]) -> list[Step]:
     return steps
 
 
-def _called(id: str, name: str, arguments: dict[str, Any], at: str, turn: int) -> Step:
+def called(id: str, name: str, arguments: dict[str, Any], at: str = "", turn: int = 0) -> Step:
+    """A call of one of our own tools, as it starts."""
     if name == "exec":
         return Step("command", id, str(arguments.get("command", "")), state="started", at=at, turn=turn)
     if name in {"write_file", "edit_file"}:

@@ -16,6 +16,7 @@ from nanobot.executor import Step
 Action = Literal["continue", "nudge", "pause", "abort"]
 SEVERITY: Mapping[str, int] = {"continue": 0, "nudge": 1, "pause": 2, "abort": 3}
 COOLDOWN = 5  # steps until the same watcher is heard again
+_LOOKED_AT = 4_000  # characters of one step: an expression cannot be interrupted
 
 _DOING = frozenset({"command", "tool", "files", "search"})
 _WRITES = re.compile(
@@ -42,10 +43,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a watcher looks at: the steps so far, oldest first, and how much of the time and tokens is used (0 to 1)."""
+    """What a watcher looks at: the steps so far, oldest first, and what is used up most, from 0 to 1."""
 
     steps: Sequence[Step]
     used: float = 0.0
+    of: str = "time"  # or "tokens", "money", "steps"
 
 
 Watcher = Callable[[Seen], Finding | None]
@@ -57,9 +59,8 @@ class Watch:
     def __init__(self, watchers: Sequence[Watcher], *, cooldown: int = COOLDOWN) -> None:
         self._watchers = watchers
         self._cooldown = cooldown
-        self._heard: dict[
-            tuple[str, str], int
-        ] = {}  # watcher and action → number of steps when it was last heard
+        # Watcher and action → number of steps when it was last heard.
+        self._heard: dict[tuple[str, str], int] = {}
 
     def look(self, seen: Seen, count: int | None = None) -> Finding | None:
         """The strongest new finding. `count` is how many steps there have been, where `seen` has only the last."""
@@ -80,12 +81,14 @@ def progress(same: int = 3) -> Watcher:
     """The same call with the same arguments over and over: told at `same` times, ended at three times as many."""
 
     def watch(seen: Seen) -> Finding | None:
-        done = [_signature(step) for step in seen.steps if step.kind in _DOING]
-        repeated = 0
-        for one in reversed(done):
-            if one != done[-1]:
+        last, repeated = "", 0
+        for step in reversed(seen.steps):
+            if step.kind not in _DOING:
+                continue
+            signature = _signature(step)
+            if last and signature != last:
                 break
-            repeated += 1
+            last, repeated = signature, repeated + 1
         if repeated >= 3 * same:
             return Finding("abort", "progress", f"the same call was made {repeated} times in a row")
         if repeated >= same:
@@ -101,29 +104,37 @@ def budget(warn_at: float = 0.8) -> Watcher:
         if seen.used < warn_at:
             return None
         return Finding(
-            "nudge", "budget", f"{seen.used:.0%} of your time is used. Come to an end: report what you have."
+            "nudge",
+            "budget",
+            f"{seen.used:.0%} of your {seen.of} is used. Come to an end: report what you have.",
         )
 
     return watch
 
 
-def scope(avoid: Sequence[str]) -> Watcher:
-    """Words that show that the work goes where it should not."""
+def scope(avoid: Sequence[str], action: Action = "nudge") -> Watcher:
+    """Words in the last six things said or done that show that the work goes where it should not.
+
+    Words alone get a nudge at most: only what is done is paused or ended.
+    """
 
     def watch(seen: Seen) -> Finding | None:
-        said = " ".join(_texts(seen, 6)).lower()
+        said = " ".join(_texts(seen, 6, action)).lower()
         met = [word for word in avoid if word.lower() in said]
         if not met:
             return None
         return Finding(
-            "nudge", "scope", f"This is outside your task: {', '.join(met)}. Go back to what was asked."
+            action, "scope", f"This is outside your task: {', '.join(met)}. Go back to what was asked."
         )
 
     return watch
 
 
 def pattern(rules: Sequence[tuple[str, Action, str]]) -> Watcher:
-    """Regular expressions over the last ten things said or run, ignoring case. A bad one is passed over."""
+    """Regular expressions over the last ten things said or done, ignoring case. A bad one is passed over.
+
+    Words alone get a nudge at most: only what is done is paused or ended.
+    """
     compiled: list[tuple[re.Pattern[str], Action, str]] = []
     for expression, action, message in rules:
         try:
@@ -132,8 +143,7 @@ def pattern(rules: Sequence[tuple[str, Action, str]]) -> Watcher:
             continue
 
     def watch(seen: Seen) -> Finding | None:
-        said = _texts(seen, 10)
-        met = [rule for rule in compiled if any(rule[0].search(text) for text in said)]
+        met = [rule for rule in compiled if any(rule[0].search(text) for text in _texts(seen, 10, rule[1]))]
         if not met:
             return None
         _, action, message = max(met, key=lambda rule: SEVERITY[rule[1]])
@@ -142,28 +152,30 @@ def pattern(rules: Sequence[tuple[str, Action, str]]) -> Watcher:
     return watch
 
 
-def delegation() -> Watcher:
+def delegation(action: Action = "nudge") -> Watcher:
     """An agent that should delegate writes files through the shell itself."""
 
     def watch(seen: Seen) -> Finding | None:
         last = next((step for step in reversed(seen.steps) if step.kind == "command"), None)
         if last is None or not _WRITES.search(last.text):
             return None
-        return Finding("nudge", "delegation", "You write files yourself. Delegate this instead.")
+        return Finding(action, "delegation", "You write files yourself. Delegate this instead.")
 
     return watch
 
 
-def quality(*, require_tests: bool = True, max_files: int = 10) -> Watcher:
+def quality(*, require_tests: bool = True, max_files: int = 10, action: Action = "nudge") -> Watcher:
+    """Files are changed and the agent calls it done without having run tests; or very many are changed."""
+
     def watch(seen: Seen) -> Finding | None:
         changed = {one.get("path", "") for step in seen.steps if step.kind == "files" for one in step.changes}
         if len(changed) > max_files:
             text = f"{len(changed)} files are changed, more than {max_files}. Make smaller steps."
-            return Finding("nudge", "quality", text)
+            return Finding(action, "quality", text)
         said_last = bool(seen.steps) and seen.steps[-1].kind == "message"
         tested = any(step.kind == "command" and _TESTS.search(step.text) for step in seen.steps)
         if require_tests and changed and said_last and not tested:
-            return Finding("nudge", "quality", "Files are changed and no tests were run. Run them.")
+            return Finding(action, "quality", "Files are changed and no tests were run. Run them.")
         return None
 
     return watch
@@ -175,5 +187,18 @@ def _signature(step: Step) -> str:
     return f"{step.kind} {step.text} {[dict(one) for one in step.changes]}"
 
 
-def _texts(seen: Seen, count: int) -> list[str]:
-    return [step.text for step in seen.steps if step.text][-count:]
+def _texts(seen: Seen, count: int, action: Action) -> list[str]:
+    words = SEVERITY[action] <= SEVERITY["nudge"]  # an agent that says what it leaves alone is not stopped
+    said = [text if words or step.kind in _DOING else "" for step in seen.steps if (text := _said(step))]
+    return said[-count:]
+
+
+def _said(step: Step) -> str:
+    """What a step says or does, as text: its words, a tool's arguments, the files it changes."""
+    if step.text:
+        return step.text[:_LOOKED_AT]
+    if step.changes:
+        return " ".join(one.get("path", "") for one in step.changes)[:_LOOKED_AT]
+    if step.arguments:
+        return f"{step.name} {json.dumps(dict(step.arguments), ensure_ascii=False, default=str)}"[:_LOOKED_AT]
+    return ""

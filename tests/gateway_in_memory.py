@@ -15,10 +15,10 @@ from nanobot.approval import Approval
 from nanobot.channel import Accepted
 from nanobot.chat_commands import ChatCommands
 from nanobot.child import Settings
+from nanobot.child_care import ChildCare
 from nanobot.child_commands import ChildCommands
 from nanobot.child_mailbox import ParentMailbox
 from nanobot.child_tasks import ChildTasks
-from nanobot.child_watch import ChildWatch
 from nanobot.children import Children
 from nanobot.clock import Clock, SystemClock
 from nanobot.commands import Commands
@@ -33,34 +33,46 @@ from nanobot.goal_desk import GoalDesk
 from nanobot.goal_verify import Verifier
 from nanobot.goals import Goals
 from nanobot.library import SessionLibrary
-from nanobot.messages import Inbound, Line, new_id
+from nanobot.messages import Inbound, Line, Outbound, new_id
 from nanobot.model import Model
-from nanobot.pairing import PairingDesk
+from nanobot.pairing import Owners, PairingDesk
 from nanobot.port import ChannelPort, House
 from nanobot.progress import ProgressBoard
 from nanobot.prompts import Prompts
 from nanobot.routing import Policy
 from nanobot.scheduler import Scheduler
-from nanobot.security.paths import Boundary
 from nanobot.session import Actors
+from nanobot.session_state import SessionStates
 from nanobot.skills import Skills
 from nanobot.store import Store
 from nanobot.stores.bus import LocalBus
 from nanobot.stores.dispatcher import LocalDispatcher
+from nanobot.stores.media import MediaFiles
 from nanobot.stores.memory import MemoryStore, State
 from nanobot.stores.sessions import SessionManager
+from nanobot.surroundings import Surroundings
 from nanobot.testing import FakeChannel
 from nanobot.tool import Tool
 from nanobot.tools.goal import goal_tools
 from nanobot.tools.toolbox import Toolbox
+from nanobot.watch_settings import Watchers
+from nanobot.watching import Watching
 from nanobot.workbench import Workbench
+from tests.security_support import security_of
 
 
 class NoDelegation(msgspec.Struct):
     max_children: int = 0
     max_depth: int = 0
     timeout: float = 60.0
+    max_tokens: int = 0
     allowed_dirs: Sequence[str] = ()
+
+
+class Care(msgspec.Struct):
+    restarts: int = 2
+    health_interval: float = 30.0
+    stall_timeout: float = 900.0
 
 
 class World:
@@ -77,6 +89,7 @@ class World:
         self.clock: Clock = SystemClock()
         self.delegation: Settings | None = None
         self.executors: dict[str, Executor] = {}
+        self.watchers = Watchers()
 
 
 class InMemory:
@@ -91,13 +104,15 @@ class InMemory:
         self.bus, self.dispatcher = LocalBus(), LocalDispatcher(world.clock)
         skills = Skills(world.workspace, content.roots("skills", world.workspace))
         self.prompts = Prompts(world.workspace, skills, content.roots("templates", world.workspace))
+        dirs = world.delegation.allowed_dirs if world.delegation else ()
+        security = security_of(world.workspace, allowed_dirs=dirs)
         self.children = Children(
             self.store,
             self.transcripts,
             world.clock,
             world.delegation or NoDelegation(),
             world.executors,
-            workspace=world.workspace,
+            security,
             state=world.workspace / ".nanobot",
             wake=self.dispatcher.wake,
         )
@@ -105,8 +120,9 @@ class InMemory:
             f"executor/{name}": ExecutorModel(one, self.children.desk)
             for name, one in world.executors.items()
         }
-        watch = ChildWatch(self.children, self.store.inbox)
-        publish = watch.listening(self.children.listening(publisher(self.bus)))
+        steps = int(world.settings.get("max_steps", 20))
+        watching = Watching(self.children, self.store.inbox, world.watchers, steps)
+        publish = watching.listening(self.children.listening(publisher(self.bus)))
         channels: dict[str, Any] = {}
         self.board = ProgressBoard(
             channels, self.store.outbox, self.store.keys("progress"), world.clock, interval=0.01
@@ -120,13 +136,15 @@ class InMemory:
             budget=world.settings.get("budget"),
             board=self.board,
             later=self.scheduler,
-            busy=world.settings.get("busy", lambda _: 0),
+            busy=world.settings.get("busy", self.children.records.running),
             retry_seconds=world.settings.get("retry_seconds", (0.0,)),
         )
         tools = [*world.tools, *(delegation_tools(self.children) if world.delegation else ())]
-        toolbox = Toolbox(tools, Boundary(world.workspace, [world.workspace / ".nanobot"]))
-        verifier = Verifier(toolbox, lambda _name: world.model, self.prompts, world.clock)
+        toolbox = Toolbox(tools, security)
+        verifier = Verifier(toolbox, lambda _name: world.model, self.prompts, self.transcripts, world.clock)
+        self.surroundings = Surroundings(security, world.clock)
         self.bench = Workbench(
+            surroundings=self.surroundings,
             workspace=world.workspace,
             inbox=self.store.inbox,
             transcripts=self.transcripts,
@@ -134,7 +152,7 @@ class InMemory:
             skills=skills,
             toolbox=toolbox.extended(goal_tools(GoalDesk(self.goals, verifier))),
             model=lambda name: outside.get(name or "", world.model),
-            max_steps=int(world.settings.get("max_steps", 20)),
+            max_steps=steps,
             output_limit=1_000,
             steering=bool(world.settings.get("steering", True)),
             attempts=3,
@@ -146,7 +164,7 @@ class InMemory:
             max_age=timedelta(hours=24),
             unknown_send=world.settings.get("unknown_send", {}),
         )
-        self.desk = PairingDesk(self.store.pairings, world.clock)
+        self.desk = PairingDesk(self.store.pairings, world.clock, self.post)
         policy = Policy.of(world.settings.get("channel", {}))
         self.commands = Commands(Approval({"fake": policy}, self.desk))
         compactor = SummaryCompactor(self.bench, self.transcripts, world.clock)
@@ -161,6 +179,13 @@ class InMemory:
             self.dispatcher.wake,
         )
         self.children.connect(self.actors, self.bench, self.goals)
+        watching.connect(self.actors, self.goals.halt)
+        self.care = ChildCare(
+            self.children.records, self.children.desk, self.actors, self.store.inbox, Care()
+        )
+        states = SessionStates(
+            self.actors.lives, self.surroundings, self.transcripts, self.children.records, world.clock
+        )
         chat = ChatCommands(
             self.actors,
             self.transcripts,
@@ -170,10 +195,11 @@ class InMemory:
             self.bench.model,
             lambda message: message.sender == "owner",
             world.clock,
+            states,
         )
         self.commands.add([*chat.entries(), *GoalCommands(self.goals, self.actors, self.scheduler).entries()])
         self.commands.add(ChildCommands(self.children).entries())
-        library = SessionLibrary(self.transcripts, self.actors)
+        library = SessionLibrary(self.transcripts, self.actors, states)
         self.house = House(
             self.store,
             self.actors,
@@ -184,6 +210,8 @@ class InMemory:
             library,
             world.clock,
             ChildTasks(self.children),
+            Owners({"fake": policy.owner}, self.store.keys("owners")),
+            MediaFiles(world.workspace / ".nanobot"),
         )
         self.gateway = Gateway(
             channels,
@@ -204,6 +232,9 @@ class InMemory:
             self.gateway.report,
         )
         self.gateway.add("fake", self.channel)
+
+    async def post(self, message: Outbound) -> None:
+        await self.house.post(message)
 
     async def say(self, text: str, *, chat: str = "c", **fields: Any) -> Accepted:
         accepted = await self.port.accept(Inbound("fake", fields.pop("id", new_id()), chat, text, **fields))
@@ -234,6 +265,7 @@ async def life(world: World) -> AsyncIterator[InMemory]:
         await asyncio.gather(ticking, return_exceptions=True)
         await gateway.board.close()
         await gateway.gateway.stop()
+        await gateway.surroundings.close()
         await gateway.children.close()
         await gateway.transcripts.close()
         await gateway.store.close()

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from nanobot.delegation import SLEEP_MOST
 from nanobot.executor import Executor
 from nanobot.messages import Inbound, Line, new_id
 from nanobot.model import Finished, ModelRequest, Text, ToolCall, Usage
@@ -22,6 +23,7 @@ class Delegation(msgspec.Struct):
     max_children: int = 4
     max_depth: int = 2
     timeout: float = 30.0
+    max_tokens: int = 0
     allowed_dirs: Sequence[str] = ()
 
 
@@ -79,6 +81,7 @@ async def test_an_async_delegation_is_answered_by_one_message(tmp_path: Path) ->
     async with life(world_of(tmp_path)) as gateway:
         found = await use(gateway, "delegate", task="later", mode="async")
         assert (found["success"], found["status"]) == (True, "running")
+        assert found["session"].endswith("agent (running)")
         assert "response" not in found
         [told] = await until_results(gateway, 1)
         assert told.startswith(f"[{found['session_id'][:8]}] agent (completed)")
@@ -344,7 +347,30 @@ async def test_what_a_child_uses_is_taken_from_the_goals_budget(tmp_path: Path) 
         assert (refused["success"], refused["error"]) == (False, "the goal's tokens are used up")
 
 
-async def test_sleep_is_capped_and_refuses_nothing(tmp_path: Path) -> None:
+async def test_a_stop_reaches_what_a_child_has_delegated(tmp_path: Path) -> None:
+    async with life(world_of(tmp_path)) as gateway:
+        await gateway.say(call("delegate", task=call("delegate", task="HANG")))
+        async with asyncio.timeout(10):
+            while not any(
+                one.depth == 2 and one.status == "running" for one in gateway.children.records.all()
+            ):
+                await asyncio.sleep(0.01)  # until the grandchild runs
+        await gateway.actors.stop("fake:c")
+        async with asyncio.timeout(10):
+            while [one for one in gateway.actors.running() if one.startswith("sub:")]:
+                await asyncio.sleep(0.01)  # until both turns are ended
+        assert {one.status for one in gateway.children.records.all()} == {"killed"}
+
+
+async def test_sleep_has_a_longest_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SLEEP_MOST == 300
+    monkeypatch.setattr("nanobot.delegation.SLEEP_MOST", 0.02)
+    async with life(world_of(tmp_path)) as gateway:
+        found = await use(gateway, "sleep", seconds=1000)
+        assert (found["slept_seconds"], found["capped"], found["max_allowed"]) == (0.02, True, 0.02)
+
+
+async def test_sleep_waits_and_refuses_nothing(tmp_path: Path) -> None:
     async with life(world_of(tmp_path)) as gateway:
         assert (await use(gateway, "sleep", seconds=0.01))["slept_seconds"] == 0.01
         assert (await use(gateway, "sleep", seconds=0))["success"] is False

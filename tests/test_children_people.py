@@ -36,7 +36,11 @@ async def test_tasks_lists_shows_and_ends_what_this_chat_delegated(tmp_path: Pat
         listed = await ask("/tasks")
         assert re.search(r"`\w{8}` agent ✓ completed: say this", listed)
         assert "● running: HANG" in listed
-        done = gateway.children.records.all()[1].short
+        await use(gateway, "delegate", task="FAIL auth\nand so on")
+        assert re.search(
+            r"agent ✗ failed: FAIL auth and so on \(\w+ ago\)\n    .*Told to fail", await ask("/tasks")
+        )
+        done = gateway.children.records.all()[2].short
         assert "echo: say this" in await ask(f"/tasks show {done}")
         assert "[response] echo: say this" in await ask(f"/tasks steps {done}")
         assert "already" in await ask(f"/tasks end {done}")
@@ -103,6 +107,8 @@ def test_the_terminal_names_what_it_knows_when_asked_for_something_else(workspac
         done = RUN.invoke(app, [command, "ffffffff", "-w", str(workspace)])
         assert isinstance(done.exception, UsageError)
         assert "known sub-sessions" in str(done.exception)
+    wrong = RUN.invoke(app, ["list", "--status", "frob", "-w", str(workspace)])
+    assert "There are: running, completed" in str(wrong.exception)
     ended = RUN.invoke(app, ["list", "--json", "-w", str(workspace)])
     short = json.loads(ended.output)[0]["id"][:8]
     done = RUN.invoke(app, ["end", short, "-w", str(workspace)])

@@ -364,6 +364,8 @@ async def test_pairing_codes_are_approved_and_revoked(workspace: Path) -> None:
     right = nanobot("pairing", "approve", code, "-w", workspace)
     assert (right.returncode, right.stdout) == (0, "7 (Eve [2J) of telegram may talk to the bot now\n")
     assert await desk.paired("telegram", "7")
+    [told] = await store.outbox.undelivered()
+    assert (told.message.address.chat_id, told.message.text[:15]) == ("7", "You are let in.")
     assert nanobot("pairing", "revoke", "telegram", "7", "-w", workspace).returncode == 0
     assert not await desk.paired("telegram", "7")
     await store.close()

@@ -84,3 +84,18 @@ async def test_help_lists_every_command_of_the_table() -> None:
     for command in commands.menu():
         assert command.usage in text
         assert command.description in text
+
+
+async def test_help_explains_one_command_and_knows_which_there_are() -> None:
+    commands = table()
+    explained, unknown = parse(said("/help stop")), parse(said("/help gaol"))
+    assert explained
+    assert unknown
+    assert await commands.run(explained) == "`/stop`: Stop"
+    assert "Did you mean /goal?" in await commands.run(unknown)
+
+
+async def test_answers_in_slack_name_commands_as_they_are_written_there() -> None:
+    asked = parse(said("!help", channel="slack"))
+    assert asked
+    assert "`!goal <objective>`: Work on something" in await table().run(asked)

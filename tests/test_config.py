@@ -332,7 +332,17 @@ def test_the_example_file_is_valid_and_names_every_key() -> None:
     config = load(example)
     assert isinstance(config, Config)
     text = (example / "config.toml").read_text("utf-8")
-    for section in ("agent", "http", "goals", "delegation", "sessions", "security", "delivery", "logs"):
+    for section in (
+        "agent",
+        "http",
+        "goals",
+        "delegation",
+        "watchers",
+        "sessions",
+        "security",
+        "delivery",
+        "logs",
+    ):
         assert f"[{section}]" in text
         for field in msgspec.structs.fields(getattr(config, section)):
             assert f"{field.encode_name} = " in text, f"{section}.{field.name}"

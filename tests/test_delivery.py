@@ -284,3 +284,19 @@ async def test_a_look_up_that_fails_is_repeated_before_anything_is_sent_again() 
 
     assert channel.delivered == []
     assert clock.slept[-2:] == pytest.approx([3, 3])
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_where_somebody_is_again_a_failure_is_not_waited_out_but_a_limit_is(told: bool) -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    channel.failures = [RetryLater(30) if told else ConnectionError("away")]
+    async with delivering(store, channel, clock, fake="resend") as deliverer:
+        await put(store, deliverer, "late")
+        await clock.wait_for_sleepers()
+        deliverer.reachable(CHAT)
+        if told:
+            await clock.advance(29)
+            assert texts(channel) == []
+            await clock.advance(2)
+        await channel.until(lambda one: texts(one) == ["late"])

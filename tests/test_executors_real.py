@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nanobot.errors import NanobotError
-from nanobot.executor import Executor
+from nanobot.executor import Executor, Spent, Step
 from nanobot.executors import discovery
 from nanobot.executors.claude import Claude
 from nanobot.executors.codex import Codex
@@ -20,7 +20,7 @@ from nanobot.executors.run import ExecutorRun
 from nanobot.security import tree
 from nanobot.trajectory import summary
 from tests.emulators.coding import ClaudeServer, ResponsesServer
-from tests.executors.support import ClaudeSettings, CodexSettings, job, run
+from tests.executors.support import ClaudeSettings, CodexSettings, job, run, security
 
 
 def installed(name: str) -> str:
@@ -36,7 +36,7 @@ needs_claude = pytest.mark.skipif(not installed("claude"), reason="claude is not
 TOOLS = [pytest.param("codex", marks=needs_codex), pytest.param("claude", marks=needs_claude)]
 
 
-def executor(folder: Path, name: str, url: str, **changes: Any) -> Executor:
+def executor(folder: Path, name: str, url: str, *, key: str = "sk-ant-dummy", **changes: Any) -> Executor:
     home = folder / "home"
     (home / ".codex").mkdir(parents=True, exist_ok=True)
     if name == "codex":
@@ -49,22 +49,22 @@ def executor(folder: Path, name: str, url: str, **changes: Any) -> Executor:
             "stream_max_retries": 1,
         }
         config = {"model_provider": "fake", "model_providers": {"fake": provider}}
-        env = {"HOME": str(home), "CODEX_HOME": str(home / ".codex"), "FAKE_KEY": "dummy"}
+        env = {"HOME": str(home), "CODEX_HOME": str(home / ".codex"), "FAKE_KEY": key}
         codex = CodexSettings(
             command=installed(name), model="gpt-5.5", config=config, env=env, sandbox="danger-full-access"
         )
-        return Codex(codex, "low")
+        return Codex(codex, security(home, "low"))
     env = {
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_API_KEY": "sk-ant-dummy",
+        "ANTHROPIC_API_KEY": key,
         "CLAUDE_CODE_MAX_RETRIES": "1",
     }
     settings = ClaudeSettings(
         command=installed(name), model="sonnet", env=env, allowed_tools=("Bash",), **changes
     )
-    return Claude(settings, "high")
+    return Claude(settings, security(home))
 
 
 def tool_call(name: str, command: str) -> str:
@@ -154,6 +154,74 @@ async def test_a_prompt_of_200_kb_is_taken(tmp_path: Path, url: str, tool: str) 
         executor(tmp_path, tool, url), job(tmp_path, "LONG 3\n" + "y" * 200_000, fresh=FRESH)
     )
     assert (result.status, result.answer) == ("completed", "word0 word1 word2")
+
+
+@needs_claude
+@pytest.mark.parametrize("tool", ["claude"])
+async def test_what_is_said_to_a_claude_that_works_is_heard_in_the_same_turn(
+    tmp_path: Path, url: str, tool: str
+) -> None:
+    go_on = tmp_path / "work" / "go-on"
+    command = f"touch started; while [ ! -e {go_on} ]; do sleep 0.05; done; echo seen"
+    work = job(tmp_path, tool_call(tool, command), fresh=FRESH)
+    steps: list[Step] = []
+    turn = ExecutorRun(executor(tmp_path, tool, url), work, steps.append)
+    await turn.start()
+    waiting = asyncio.create_task(turn.wait())
+    async with asyncio.timeout(30):
+        while not (work.working_dir / "started").exists():
+            await asyncio.sleep(0.05)  # a file of another process
+    assert await turn.say("and mention the river") is True
+    go_on.touch()
+    result = await waiting
+    assert result.status == "completed", result.error
+    said = [step.text for step in steps if step.kind == "said"]
+    assert said == ["and mention the river"]
+    assert [step.kind for step in steps].index("said") < len(steps) - 1  # and it answered after it
+    assert await turn.say("too late") is False
+    assert left(work.marker) == []
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_what_a_turn_uses_is_known_before_it_ends(tmp_path: Path, url: str, tool: str) -> None:
+    told: asyncio.Queue[Spent] = asyncio.Queue()
+    # Codex writes down what a call of the model used when the tool that it called is done.
+    work = job(tmp_path, f"{tool_call(tool, 'echo one')}\n{tool_call(tool, 'sleep 60')}", fresh=FRESH)
+    turn = ExecutorRun(
+        executor(tmp_path, tool, url),
+        work,
+        lambda _: None,
+        on_spent=lambda verdict: told.put_nowait(verdict.spent),
+    )
+    await turn.start()
+    waiting = asyncio.create_task(turn.wait())
+    async with asyncio.timeout(30):
+        spent = await told.get()
+    assert spent.usage.input > 0
+    turn.stop()
+    result = await waiting
+    assert result.status == "killed"
+    assert result.spent.usage.input >= spent.usage.input
+    assert left(work.marker) == []
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_nobody_logged_in_is_a_failure_that_says_how_to_log_in(
+    tmp_path: Path, url: str, tool: str
+) -> None:
+    result, _ = await run(executor(tmp_path, tool, url, key=""), job(tmp_path, "hello", fresh=FRESH))
+    assert (result.status, result.answer) == ("failed", "")
+    assert result.error
+    assert ("/login" if tool == "claude" else "codex login") in result.hint
+
+
+@needs_codex
+@pytest.mark.parametrize("tool", ["codex"])
+async def test_a_key_that_is_refused_says_how_to_log_in(tmp_path: Path, url: str, tool: str) -> None:
+    result, _ = await run(executor(tmp_path, tool, url), job(tmp_path, "STATUS 401", fresh=FRESH))
+    assert result.status == "failed"
+    assert "401" in result.error
+    assert "codex login" in result.hint
 
 
 FRESH = "11111111-2222-4333-8444-555555555555"

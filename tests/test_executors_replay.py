@@ -120,6 +120,7 @@ def test_every_event_of_every_sample_is_understood_or_no_step(tool: str) -> None
         ("claude", "http400", "API Error: 400"),
         ("claude", "http500", "API Error: 500"),
         ("claude", "budget", "Reached maximum budget"),
+        ("claude", "nologin", "Not logged in"),
         ("claude", "resume_bad", "No conversation found"),
         ("claude", "sid_again", "already in use"),
         ("claude", "run_danger_root", "cannot be used with root"),
@@ -249,4 +250,4 @@ def test_hostile_events_break_no_parser() -> None:
 
 def test_the_samples_are_all_there() -> None:
     assert len(names("codex")) == 34
-    assert len(names("claude")) == 32
+    assert len(names("claude")) == 33

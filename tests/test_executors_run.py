@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import Refused
-from nanobot.executor import ExecutorProblem, Spent
+from nanobot.executor import ExecutorProblem, Spent, Step
 from nanobot.executors import discovery
 from nanobot.executors.claude import Claude
 from nanobot.executors.codex import Codex, flat, overrides, toml
 from nanobot.executors.reader import LineReader
 from nanobot.executors.run import ExecutorRun
 from nanobot.security import tree
-from tests.executors.support import ClaudeSettings, CodexSettings, executor, job, program, run
+from tests.executors.support import ClaudeSettings, CodexSettings, executor, job, program, run, security
 
 TOOLS = ["codex", "claude"]
 
@@ -104,6 +104,27 @@ async def test_one_that_ignores_signals_is_killed_at_its_deadline(
     result, _ = await run(executor(tmp_path, tool), work)
     assert result.status == "timed_out"
     assert time.monotonic() - began < 5
+    assert left(work.marker) == []
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_it_is_interrupted_first_then_asked_to_end_then_killed(
+    tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanobot.executors.run.INTERRUPT_SECONDS", 0.4)
+    monkeypatch.setattr("nanobot.executors.run.TERMINATE_SECONDS", 0.4)
+    seen = tmp_path / "signals"
+    work = job(tmp_path, f"SIGNALS {seen}\n" + "SLEEP 20\n" * 3)
+    turn = ExecutorRun(executor(tmp_path, tool), work, lambda _: None)
+    await turn.start()
+    waiting = asyncio.create_task(turn.wait())
+    await until_exists(work.file("jsonl"))
+    async with asyncio.timeout(10):
+        while '"ready"' not in work.file("jsonl").read_text():
+            await asyncio.sleep(0.01)  # a file of another process
+    turn.stop()
+    assert (await waiting).status == "killed"
+    assert seen.read_text().split() == ["SIGINT", "SIGTERM"]
     assert left(work.marker) == []
 
 
@@ -197,6 +218,71 @@ async def test_a_working_directory_that_is_gone_is_a_problem_with_a_name(tmp_pat
         await run(executor(tmp_path, "codex"), work)
 
 
+async def test_what_is_said_to_claude_while_it_works_is_heard_in_the_same_turn(tmp_path: Path) -> None:
+    work = job(tmp_path, "LISTEN")
+    steps: list[Step] = []
+    turn = ExecutorRun(executor(tmp_path, "claude"), work, steps.append)
+    await turn.start()
+    waiting = asyncio.create_task(turn.wait())
+    assert await turn.say("take the other road") is True
+    result = await waiting
+    assert (result.status, result.answer) == ("completed", "claude heard: take the other road")
+    assert ("said", "take the other road") in [(step.kind, step.text) for step in steps]
+    assert await turn.say("too late") is False
+    assert not list(work.folder.glob("*.in"))
+    assert left(work.marker) == []
+
+
+async def test_codex_cannot_be_spoken_to_while_it_works(tmp_path: Path) -> None:
+    turn = ExecutorRun(executor(tmp_path, "codex"), job(tmp_path, "SLEEP 0.2"), lambda _: None)
+    await turn.start()
+    waiting = asyncio.create_task(turn.wait())
+    assert await turn.say("hello") is False
+    assert (await waiting).status == "completed"
+
+
+async def test_a_claude_whose_gateway_is_gone_finishes_its_turn(tmp_path: Path) -> None:
+    claude = executor(tmp_path, "claude")
+    work = job(tmp_path, "SLEEP 0.6\nlate")
+    earlier = ExecutorRun(claude, work, lambda _: None, keep=lambda: True)
+    await earlier.start()
+    record = earlier.process
+    waiting = asyncio.create_task(earlier.wait())
+    await until_exists(work.file("jsonl"))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    later = ExecutorRun(claude, job(tmp_path, "", marker=work.marker, process=record), lambda _: None)
+    await later.start()
+    assert await later.say("hello?") is False  # its input ended with the gateway that had it
+    result = await later.wait()
+    assert (result.status, result.answer) == ("completed", "claude: SLEEP 0.6\nlate")
+    assert left(work.marker) == []
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_what_a_turn_uses_is_known_while_it_runs(
+    tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    monkeypatch.setattr("nanobot.executors.run.LEDGER_SECONDS", 0.05)
+    told: asyncio.Queue[int] = asyncio.Queue()
+    work = job(tmp_path, "USE 700\nSLEEP 60")
+    turn = ExecutorRun(
+        executor(tmp_path, tool),
+        work,
+        lambda _: None,
+        on_spent=lambda verdict: told.put_nowait(verdict.spent.usage.input),
+    )
+    await turn.start()
+    waiting = asyncio.create_task(turn.wait())
+    async with asyncio.timeout(10):
+        assert await told.get() == 700
+    turn.stop()
+    result = await waiting
+    assert (result.status, result.spent.usage.input, result.total.usage.input) == ("killed", 700, 700)
+
+
 # --- command lines --------------------------------------------------------------------------------------------
 
 
@@ -206,7 +292,7 @@ def test_codex_gets_its_options_before_resume_and_the_prompt_on_stdin(tmp_path: 
         model="m1",
         config={"model_providers": {"fake": {"name": 'a "b"', "retries": 1}}, "flags": [True, "x"]},
     )
-    line = Codex(settings, "high").command(job(tmp_path, "x", thread="t-1"))
+    line = Codex(settings, security(tmp_path)).command(job(tmp_path, "x", thread="t-1"))
     assert line[1:4] == ["exec", "-C", str(tmp_path / "work")]
     assert line[line.index("-s") + 1] == "workspace-write"
     assert line[-3:] == ["resume", "t-1", "-"]
@@ -221,7 +307,7 @@ def test_claude_chooses_its_session_id_and_resumes_by_it(tmp_path: Path) -> None
     settings = ClaudeSettings(
         command=program(tmp_path, "claude"), max_budget_usd=0.0000001, allowed_tools=("Bash(git *)", "Read")
     )
-    claude = Claude(settings, "high")
+    claude = Claude(settings, security(tmp_path))
     line = claude.command(job(tmp_path, "x", fresh="f-1"))
     assert line[1:5] == ["-p", "--allowedTools", "Bash(git *)", "Read"]
     assert line[5].startswith("--")  # the variadic option swallows nothing
@@ -239,18 +325,38 @@ def test_full_danger_needs_a_low_level(tmp_path: Path, level: str) -> None:
     codex = CodexSettings(command=program(tmp_path, "codex"), sandbox="danger-full-access")
     claude = ClaudeSettings(command=program(tmp_path, "claude"), permission_mode="bypassPermissions")
     with pytest.raises(Refused):
-        Codex(codex, level).command(job(tmp_path, "x"))
+        Codex(codex, security(tmp_path, level)).command(job(tmp_path, "x"))
     with pytest.raises(Refused):
-        Claude(claude, level).command(job(tmp_path, "x"))
-    assert "--dangerously-bypass-approvals-and-sandbox" in Codex(codex, "medium").command(job(tmp_path, "x"))
-    assert "--dangerously-skip-permissions" in Claude(claude, "low").command(job(tmp_path, "x"))
+        Claude(claude, security(tmp_path, level)).command(job(tmp_path, "x"))
+    assert "--dangerously-bypass-approvals-and-sandbox" in Codex(codex, security(tmp_path, "medium")).command(
+        job(tmp_path, "x")
+    )
+    assert "--dangerously-skip-permissions" in Claude(claude, security(tmp_path, "low")).command(
+        job(tmp_path, "x")
+    )
+
+
+def test_a_program_that_a_package_brought_is_found_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site" / "codex_of_a_test"
+    brought = program(package / "bin", "codex")
+    (package / "__init__.py").write_text("raise AssertionError('it is only looked for')")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setitem(discovery.WHEELS, "codex", ("codex_of_a_test", "bin/codex", "any"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert discovery.find("codex") == os.path.realpath(brought)
+    on_path = program(tmp_path / "bin", "codex")
+    assert discovery.find("codex") == os.path.realpath(on_path)
+    configured = program(tmp_path / "mine", "codex")
+    assert discovery.find("codex", configured) == os.path.realpath(configured)
 
 
 def test_only_a_tools_own_keys_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "ours")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "theirs")
     monkeypatch.setenv("TELEGRAM_TOKEN", "secret")
-    codex = Codex(CodexSettings(env={"FAKE_KEY": "x"}), "high").environment()
+    codex = Codex(CodexSettings(env={"FAKE_KEY": "x"}), security(tmp_path)).environment()
     assert codex["OPENAI_API_KEY"] == "ours"
     assert codex["FAKE_KEY"] == "x"
     assert not {"ANTHROPIC_API_KEY", "TELEGRAM_TOKEN"} & codex.keys()

@@ -1,6 +1,8 @@
 """The rules of goals, without a gateway."""
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -237,3 +239,19 @@ def test_live_views_get_the_short_form() -> None:
     assert len(view["ui_summary"]) <= 120
     assert len(view["recap"]) <= 240
     assert (view["status"], view["active"], view["step"], view["percent"]) == ("active", True, "Halfway", 50)
+
+
+def test_the_protocols_document_names_every_field_of_the_live_view() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "protocol.md").read_text()
+    table = text.partition("**`goal_state`** is the same object")[2].partition("Fields with `?`")[0]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    documented = [name for cell in cells for name in re.findall(r"`(\w+\??)`", cell)]
+    least = shown(goal())
+    most = shown(
+        goal(
+            step="a", percent=1, question="b", reason="c", evidence="d", checks=("true",), refusals=("no",),
+            budget=Budget(turns=5),
+        )
+    )  # fmt: skip
+    assert [name for name in documented if not name.endswith("?")] == list(least)
+    assert {name.rstrip("?") for name in documented} == set(most)

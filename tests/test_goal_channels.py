@@ -5,12 +5,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from websockets.asyncio.client import connect
 
 from nanobot.app import App, running
 from nanobot.config import load
 from tests.channels.websocket_client import Client
+from tests.emulators.openai import OpenAIServer
 from tests.emulators.telegram import TelegramServer
 from tests.goal_worker import Worker
 
@@ -18,7 +20,7 @@ ANN, GROUP = 11, -100_500
 
 
 @asynccontextmanager
-async def gateway(workspace: Path, worker: Worker, *lines: str) -> AsyncIterator[App]:
+async def gateway(workspace: Path, worker: OpenAIServer, *lines: str) -> AsyncIterator[App]:
     workspace.mkdir(exist_ok=True)
     more = "\n".join(lines)
     (workspace / "config.toml").write_text(
@@ -77,6 +79,11 @@ async def test_the_page_sees_a_goal_from_its_begin_to_its_end(tmp_path: Path) ->
         ended = await client.expect("turn_end")
         assert (ended["goal_state"]["status"], ended["goal_state"]["spent"]["turns"]) == ("completed", 5)
         assert [one["number"] for one in spent(client)] == [0, 1, 2, 3, 4, 5]
+        await client.send(type="attach", chat_id="c")
+        attached = await client.expect("attached")
+        async with aiohttp.request("GET", f"{app.url}/api/sessions/websocket:c/about") as answer:
+            about = await answer.json()
+        assert attached["goal_state"] == about["goal_state"] == ended["goal_state"]
         assert (tmp_path / "lines.txt").read_text().split("\n")[:-1] == [f"line {n}" for n in range(1, 5)]
 
 
@@ -122,6 +129,7 @@ async def test_telegram_shows_one_message_that_is_edited_and_then_the_result(
         first, last = telegram.texts(ANN)
         assert "Write lines one after another" in first
         assert "5 of 50 turns" in first
+        assert "It took 5 of 50 turns" in last
         assert "All lines are there." in last
         assert len(telegram.made("sendMessage", ANN)) == 2
 

@@ -427,6 +427,7 @@ async def test_one_message_is_edited_while_a_goal_is_worked_on(tmp_path: Path) -
         await gateway.channel.until(
             lambda channel: any(m.ref and "Completed" in m.text for m in channel.delivered)
         )
+        await gateway.channel.until(lambda channel: len([m for m in channel.delivered if not m.ref]) == 2)
         posts = [message for message in gateway.channel.delivered if not message.ref]
         assert len(posts) == 2
         assert [one["value"] for one in posts[0].meta["buttons"]] == ["/goal pause", "/goal cancel", "/goal"]

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -11,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from nanobot.errors import PortTaken
-from nanobot.http import Application, HttpServer, bind, build
+from nanobot.http import Application, Guard, HttpServer, bind, build
 
 
 async def healthy() -> dict[str, Any]:
@@ -108,3 +110,65 @@ async def test_a_stop_waits_for_a_running_request_and_then_closes_the_port() -> 
 
 async def test_a_server_that_never_started_can_be_stopped() -> None:
     await HttpServer(application()).stop()
+
+
+async def test_without_tokens_only_a_name_of_this_machine_is_told_anything() -> None:
+    async with serving(Guard()) as url, aiohttp.ClientSession(url) as http:
+        seen: dict[str, set[int]] = {}
+        for host in (
+            "127.0.0.1:1",
+            "localhost",
+            "[::1]:8765",
+            "a.localhost",
+            "evil.example",
+            "",
+            "evil.example:1",
+        ):
+            for path in ("/healthz", "/readyz", "/metrics"):
+                async with http.get(path, headers={"Host": host}) as answer:
+                    seen.setdefault(host, set()).add(answer.status)
+    assert [host for host, statuses in seen.items() if statuses != {200}] == [
+        "evil.example",
+        "",
+        "evil.example:1",
+    ]
+    assert seen["evil.example"] == {403}
+
+
+async def test_with_tokens_metrics_and_details_are_the_owners() -> None:
+    async with serving(Guard("own")) as url, aiohttp.ClientSession(url) as http:
+        seen = {}
+        for token in ("", "own", "wrong"):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with http.get("/metrics", headers=headers) as answer:
+                status = answer.status
+            async with http.get("/healthz", headers=headers) as answer:
+                seen[token] = (status, sorted(await answer.json()))
+    assert seen == {
+        "": (401, ["status"]),
+        "own": (200, ["channels", "status"]),
+        "wrong": (401, ["status"]),
+    }
+
+
+async def test_where_only_users_have_tokens_nobody_is_told_details() -> None:
+    async with (
+        serving(Guard(tokens=True)) as url,
+        aiohttp.ClientSession(url) as http,
+        http.get("/metrics", headers={"Authorization": "Bearer "}) as answer,
+    ):
+        assert answer.status == 401
+
+
+@asynccontextmanager
+async def serving(guard: Guard) -> AsyncIterator[str]:
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", "channels": {"slack": "the token of T1 was revoked"}}
+
+    app = build([], health=health, ready=lambda: True, metrics=lambda: b"x 1\n", guard=guard)
+    server = HttpServer(app)
+    port = await server.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await server.stop()

@@ -173,4 +173,5 @@ def test_a_request_to_a_small_model_has_a_short_answer(tmp_path: Path) -> None:
     assert model.context_window == 2048
     body = b"".join(asyncio.run(model.encode(ModelRequest("", [Line(role="user", content="hi")]))))
     assert b'"temperature":1,' in body
+    assert b'"dry_multiplier":0.8' in body
     assert b"context" not in body

@@ -63,6 +63,10 @@ def test_a_pause_is_never_short_and_never_endless(attempts: int) -> None:
     assert full / 2 <= mailbox.backoff(attempts) <= full
 
 
+def test_a_reply_is_half_a_minute_late_at_most_once_its_platform_works_again() -> None:
+    assert max(mailbox.backoff(attempts) for attempts in range(1, 60)) <= 30
+
+
 def test_what_failed_together_is_not_tried_again_together() -> None:
     assert len({mailbox.backoff(5) for _ in range(20)}) > 15
 

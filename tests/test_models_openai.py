@@ -5,15 +5,17 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+import msgspec
 import pytest
 
 from nanobot.messages import Line
 from nanobot.model import Failed, Finished, ModelEvent, Reasoning, Text, ToolCall, ToolSpec
 from nanobot.models.http import HttpClient
 from nanobot.models.openai import OpenAIModel
+from nanobot.models.turnstile import AT_ONCE
 from tests.emulators.model_server import Call, Reply
 from tests.emulators.openai import OpenAIServer
-from tests.emulators.settings import Settings, asks, collect
+from tests.emulators.settings import Settings, asks, collect, text_of
 
 
 @pytest.fixture
@@ -34,13 +36,17 @@ def model(server: OpenAIServer, client: HttpClient) -> OpenAIModel:
     return OpenAIModel("openai/gpt-test", Settings(base_url=server.url), client, context_window=1000)
 
 
+def failure_free(events: list[ModelEvent]) -> bool:
+    return isinstance(events[-1], Finished)
+
+
 def failure(events: list[ModelEvent]) -> Failed:
     assert isinstance(events[-1], Failed), events
     return events[-1]
 
 
 async def test_an_answer_streams_word_by_word_and_ends_with_its_usage(model: OpenAIModel) -> None:
-    *words, end = await collect(model.stream(asks("one two")))
+    *words, end = await collect(model.stream(asks("SLOW 50\none two")))
     assert words == [Text("echo: "), Text("one "), Text("two")]
     assert isinstance(end, Finished)
     assert end.reason == "stop"
@@ -65,13 +71,40 @@ async def test_a_tool_call_arrives_whole_and_its_result_is_understood(
     done = Line(role="tool", tool_call_id=call.id, name=call.name, content="the text")
     again = asks("unused")
     again.messages[:] = [*request.messages, asked, done]  # type: ignore[index]
-    assert Text("the ") in await collect(model.stream(again))
+    assert text_of(await collect(model.stream(again))) == "result: the text"
 
 
 async def test_reasoning_is_told_apart_from_text(model: OpenAIModel) -> None:
     events = await collect(model.stream(asks("REASON let me see\nhello")))
     assert [event.text for event in events if isinstance(event, Reasoning)] == ["let ", "me ", "see"]
-    assert [event.text for event in events if isinstance(event, Text)] == ["echo: ", "hello"]
+    assert text_of(events) == "echo: hello"
+
+
+async def test_words_that_came_together_are_one_event_and_keep_their_place(client: HttpClient) -> None:
+    def chunk(**delta: str) -> bytes:
+        return b"data: " + msgspec.json.encode({"choices": [{"index": 0, "delta": delta}]}) + b"\n\n"
+
+    said = [
+        chunk(reasoning_content="so"),
+        chunk(content="a "),
+        chunk(content="b"),
+        chunk(reasoning_content="or"),
+    ]
+    end = b'data: {"choices": [{"index": 0, "delta": {"content": " c"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+    body = b"".join(said) + end
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        model = OpenAIModel("openai/gpt-test", Settings(base_url=url), client, context_window=1000)
+        events = await collect(model.stream(asks("hi")))
+    assert events == [Reasoning("so"), Text("a b"), Reasoning("or"), Text(" c"), Finished("stop")]
 
 
 async def test_the_key_travels_in_its_header_and_tools_and_model_in_the_body(
@@ -165,7 +198,7 @@ async def test_a_missing_model_is_named_with_its_address(model: OpenAIModel, ser
 async def test_a_stream_that_breaks_off_is_cut(model: OpenAIModel) -> None:
     events = await collect(model.stream(asks("CUT\none two three four")))
     assert failure(events).kind == "cut"
-    assert Text("echo: ") in events
+    assert text_of(events).startswith("echo: ")
 
 
 async def test_a_finish_reason_without_an_end_mark_is_a_good_end(
@@ -250,6 +283,36 @@ async def test_calls_share_one_connection(
     assert sum(len(connections) for connections in connector._conns.values()) == 1
 
 
+async def test_calls_that_wait_for_their_answers_keep_nobody_from_asking(
+    model: OpenAIModel, server: OpenAIServer
+) -> None:
+    silent = [asyncio.create_task(collect(model.stream(asks("HANG")))) for _ in range(2 * AT_ONCE)]
+    async with asyncio.timeout(5):
+        while len(server.requests) < len(silent):
+            await asyncio.sleep(0)
+        assert failure_free(await collect(model.stream(asks("one"))))
+    for task in silent:
+        task.cancel()
+    await asyncio.gather(*silent, return_exceptions=True)
+
+
+async def test_servers_that_do_not_read_hold_up_nobody_elses_call(
+    model: OpenAIModel, client: HttpClient
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as deaf:
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        stuck = OpenAIModel("openai/deaf", Settings(base_url=url), client, context_window=1000)
+        large = asks("x" * 16_000_000)  # more than the sockets take
+        tasks = [asyncio.create_task(collect(stuck.stream(large))) for _ in range(AT_ONCE)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            assert failure_free(await collect(model.stream(asks("one"))))
+        assert not any(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_a_kept_connection_that_the_server_closed_is_replaced(client: HttpClient) -> None:
     first = OpenAIServer()
     url = await first.start()
@@ -303,5 +366,5 @@ async def test_the_environments_proxy_is_used_but_not_for_the_hosts_it_excepts(
         assert failure(events).kind == "unreachable"
         assert not server.requests
     else:
-        assert Text("hello") in events
+        assert text_of(events) == "echo: hello"
         assert server.requests[-1].headers["Host"] == "models.invalid"

@@ -9,10 +9,10 @@ import pytest
 
 from nanobot.events import Usage
 from nanobot.messages import Line
-from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text, ToolCall
+from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text, ToolCall, ToolSpec
 from nanobot.models import wire_anthropic, wire_openai
 from nanobot.models.failures import Target, retry_after
-from nanobot.models.media import MAX_IMAGE, load_images
+from nanobot.models.media import KEPT, MAX_IMAGE, Tools, load_images
 
 TARGET = Target("openai/gpt", "https://models.example/v1", extra={})
 CLAUDE = Target("anthropic/claude", "https://models.example/v1", extra={})
@@ -99,13 +99,35 @@ def test_without_a_user_message_the_context_makes_one() -> None:
 
 def test_a_lines_bytes_are_made_once_and_made_anew_for_another_dialect() -> None:
     line = user("hi")
-    openai(line, assistant("yes"), user("again"))
+    long = [line, *(assistant("yes"), user("again")) * (KEPT // 2)]
+    openai(*long)
     dialect, wire = line.wire
     assert (dialect, wire) == ("openai", b'{"role":"user","content":"hi"}')
-    openai(line, assistant("yes"), user("again"))
+    openai(*long)
     assert line.wire[1] is wire
-    anthropic(line)
+    anthropic(*long)
     assert line.wire == ("anthropic:anthropic", b'{"type":"text","text":"hi"}')
+
+
+def test_the_bytes_of_a_short_history_are_not_kept() -> None:
+    line = user("hi")
+    openai(line, assistant("yes"), user("again"))
+    anthropic(line)
+    assert not hasattr(line, "wire")
+
+
+def test_a_list_of_tools_is_encoded_once_and_another_one_by_itself() -> None:
+    def tools(specs: list[ToolSpec]) -> list[str]:
+        body = b"".join(wire_openai.request_body(ModelRequest("", [user("hi")], tools=specs), TARGET))
+        return [one["function"]["name"] for one in msgspec.json.decode(body)["tools"]]
+
+    made: list[str] = []
+    encoded = Tools(lambda spec: made.append(spec.name) or {"name": spec.name})  # type: ignore[func-returns-value]
+    first, second = [ToolSpec("look", "", {})], [ToolSpec("leap", "", {})]
+    assert encoded(first) is encoded(first)
+    assert encoded(second) == b'[{"name":"leap"}]'
+    assert made == ["look", "leap"]
+    assert [tools(first), tools(second), tools(first)] == [["look"], ["leap"], ["look"]]
 
 
 def test_block_lists_become_text() -> None:
@@ -118,6 +140,10 @@ def test_files_become_breadcrumbs_where_they_are_not_shown() -> None:
     text = "look\n[file: media/a.pdf (application/pdf)]\n[file: media/b.png (image/png)]"
     assert openai(user("look", media=media))[0]["content"] == text
     assert openai(user("", media=["old.bin"]))[0]["content"] == "[file: old.bin (application/octet-stream)]"
+    voice = openai(user("[voice message]", media=[{"path": "media/v.ogg", "mime": "audio/ogg"}]))[0][
+        "content"
+    ]
+    assert voice.startswith("[voice message]\n[file: media/v.ogg (audio/ogg); you cannot hear it")
     assert openai(assistant("Here it is.", media=media)) == [{"role": "assistant", "content": "Here it is."}]
 
 

@@ -95,9 +95,8 @@ def test_without_a_checkout_a_parent_module_is_made(tmp_path: Path) -> None:
     root = Path(plugins.__file__).parent.parent
     library = tmp_path / "library"
     library.mkdir()
-    (library / "nanobot").symlink_to(
-        root / "nanobot"
-    )  # as installed: the package, and no `channels` beside it
+    # As installed: the package, and no `channels` beside it.
+    (library / "nanobot").symlink_to(root / "nanobot")
     code = (
         "import sys, pickle; from pathlib import Path;"
         f"sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path({str(root)!r})] + [{str(library)!r}];"

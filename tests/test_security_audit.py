@@ -53,7 +53,7 @@ def test_an_edit_with_its_hash_made_anew_is_found_at_the_next_line(trail: Path) 
 
 @pytest.mark.parametrize(
     ("order", "broken"),
-    [([0, 1, 3, 4], 3), ([1, 2, 3, 4], 1), ([0, 2, 1, 3, 4], 2), ([0, 1, 1, 2, 3, 4], 3), ([0, 1, 2, 3], 0)],
+    [([0, 1, 3, 4], 3), ([1, 2, 3, 4], 1), ([0, 2, 1, 3, 4], 2), ([0, 1, 1, 2, 3, 4], 3), ([0, 1, 2, 3], 5)],
 )
 def test_lines_removed_reordered_or_repeated_break_the_chain(
     trail: Path, order: list[int], broken: int
@@ -61,7 +61,32 @@ def test_lines_removed_reordered_or_repeated_break_the_chain(
     whole = lines(trail)
     trail.write_bytes(b"".join(whole[at] for at in order))
     report = verify(trail)
-    assert (report.ok, report.line) == (broken == 0, broken)
+    assert (report.ok, report.line) == (False, broken)
+
+
+def test_a_trail_that_was_cut_removed_or_written_anew_is_missed(trail: Path) -> None:
+    whole = trail.read_bytes()
+    trail.write_bytes(b"".join(lines(trail)[:2])[:-30])
+    assert "4 entries are missing" in verify(trail).reason
+    trail.unlink()
+    assert "5 entries are missing" in verify(trail).reason
+    other = trail.with_name("other.jsonl")
+    audit = Audit(other)
+    for number in range(5):
+        audit.append("tool", tool="exec", number=number + 1)
+    audit.close()
+    trail.write_bytes(other.read_bytes())
+    assert (verify(trail).line, verify(trail).ok) == (5, False)
+    trail.write_bytes(whole)
+    assert verify(trail).ok
+
+
+def test_what_follows_a_cut_says_that_there_was_one(trail: Path) -> None:
+    trail.write_bytes(b"".join(lines(trail)[:3]))
+    Audit(trail).append("start")
+    report = verify(trail)
+    assert (report.ok, report.line) == (False, 4)
+    assert report.reason == "says that 2 entries before it were cut off"
 
 
 def test_added_space_and_foreign_lines_are_found(trail: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from nanobot.errors import Refused
 from nanobot.security import sandbox
-from nanobot.security.levels import RULES, Rules, SecurityLevel
+from nanobot.security.levels import RULES, SecurityLevel, table
 from nanobot.security.paths import Boundary
 from nanobot.tool import ToolResult
 from tests.tools_support import Desk, Settings
@@ -113,7 +113,7 @@ async def test_a_hidden_place_that_is_a_link_makes_exec_refuse(tmp_path: Path) -
 
 
 async def test_a_hidden_place_deeper_inside_which_could_be_moved_makes_exec_refuse(desk: Desk) -> None:
-    wider = desk.toolbox.boundary.within(desk.workspace.parent)
+    wider = desk.security.boundary.within(desk.workspace.parent)
     with pytest.raises(Refused, match="deeper inside"):
         sandbox.command(["true"], boundary=wider, working_dir=wider.root)
 
@@ -280,27 +280,28 @@ def test_an_old_bubblewrap_is_given_only_what_it_knows(
     assert not {"--size", "--perms", "--disable-userns"} & set(line)
 
 
-def test_the_page_about_levels_shows_the_table_that_holds() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "howto" / "sandbox.md").read_text()
-    rows = [
-        [cell.strip() for cell in row.strip("|").split("|")]
-        for row in page.splitlines()
-        if row.startswith("| ")
-    ]
-    assert rows[0][1:] == [level.value for level in SecurityLevel]
-    words = {"True": "yes", "False": "no", "0": "no limit"}
-    for row, field in zip(rows[1:], Rules.__struct_fields__, strict=True):
-        values = [str(getattr(RULES[level], field)) for level in SecurityLevel]
-        assert row[1:] == [words.get(value, value) for value in values], row[0]
+def test_the_pages_about_levels_show_the_table_that_holds() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    assert "\n".join(table()) in (docs / "security.md").read_text()
 
 
 def test_each_level_allows_no_more_than_the_one_below() -> None:
     order = [RULES[level] for level in SecurityLevel]
+    programs = ["named", "outside", "any"]
     networks, webs = ["never", "configured", "always"], ["listed", "public"]
     for looser, stricter in itertools.pairwise(order):
-        assert stricter.plain_exec <= looser.plain_exec
-        assert stricter.other_chats <= looser.other_chats
+        for name in (
+            "plain_exec",
+            "other_chats",
+            "rights_programs",
+            "plain_agents",
+            "own_keys",
+            "agents_at_state",
+        ):
+            assert getattr(stricter, name) <= getattr(looser, name), name
+        assert stricter.pinned_skills >= looser.pinned_skills
+        for name in ("processes", "memory_mb", "files"):
+            assert (getattr(stricter, name) or 1e9) <= (getattr(looser, name) or 1e9), name
+        assert programs.index(stricter.programs) <= programs.index(looser.programs)
         assert networks.index(stricter.network) <= networks.index(looser.network)
         assert webs.index(stricter.web) <= webs.index(looser.web)
-        assert (stricter.processes or 1e9) <= (looser.processes or 1e9)
-        assert (stricter.memory_mb or 1e9) <= (looser.memory_mb or 1e9)

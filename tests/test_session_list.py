@@ -89,6 +89,21 @@ class TestListing:
         row = sessions.list_sessions()[0]
         assert (row["messages"], row["preview"][:11]) == (3, "other xxxxx")
 
+    async def test_commands_are_no_preview_but_a_goals_objective_is(self, sessions: SessionManager) -> None:
+        for key, said in {"a": ["/status", "Ships?"], "b": ["/help"], "c": ["/goal Build a boat"]}.items():
+            for text in said:
+                await sessions.append(
+                    key, [Line(role="user", content=text), Line(role="assistant", content="x")]
+                )
+        assert {row["key"]: row["preview"] for row in sessions.list_sessions()} == {
+            "a": "Ships?",
+            "b": "",
+            "c": "Build a boat",
+        }
+        await sessions.append("b", [Line(role="user", content="/etc/hosts is what?")])
+        rows = {row["key"]: row["preview"] for row in sessions.list_sessions()}
+        assert rows["b"] == "/etc/hosts is what?"
+
     async def test_a_session_without_its_head_is_still_listed(self, sessions: SessionManager) -> None:
         assert sessions.directory is not None
         sessions.directory.mkdir()

@@ -1,11 +1,12 @@
 """Search over session files, the archive included, with an index that is only a cache."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from nanobot.stores.sessions import SessionManager
-from nanobot.stores.sessions.search import words_of
+from nanobot.stores.sessions import SessionManager, search
+from nanobot.stores.sessions.matching import words_of
 from nanobot.testing_port import line
 
 
@@ -102,3 +103,38 @@ async def test_a_damaged_index_is_made_anew(sessions: SessionManager, damage: by
 def test_words_of_a_query() -> None:
     assert words_of('One  "two three" FOUR') == ["one", "two three", "four"]
     assert words_of('5" disk') == ['5"', "disk"]
+
+
+async def test_an_answer_is_whole_while_the_index_is_behind(
+    sessions: SessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOMENT", 0)  # one file a batch
+    monkeypatch.setattr(search, "MOST", 7)
+    for number in range(12):
+        said = [line("user", f"harbour {number} {at}", str(at)) for at in range(30)]
+        await sessions.append(f"slack:{number}", said)
+    hits = await sessions.search("harbour 3", 1_000)
+    keys = [hit["key"] for hit in hits]
+
+    assert sessions._search.behind
+    assert keys.count("slack:3") == 30
+    assert keys.index("slack:11") < keys.index("slack:3") < keys.index("slack:0")
+    while sessions._search.behind:
+        assert await sessions.search("harbour 3", 1_000) == hits
+    assert await sessions.search("harbour 3", 1_000) == hits
+    assert await sessions.search("harbour 3", 5) == hits[:5]
+
+
+async def test_a_turn_is_written_while_searches_wait_for_the_index(tmp_path: Path) -> None:
+    sessions = SessionManager(directory=tmp_path / "sessions")
+    text = "a word or two about the harbour, the ferry and the lighthouse " * 6
+    for number in range(40):
+        await sessions.append(f"slack:{number}", [line("user", f"{text} {at}", str(at)) for at in range(100)])
+    searches = [asyncio.create_task(sessions.search(f"harbour {number}")) for number in range(6)]
+    await asyncio.sleep(0)  # they are in their thread now
+    await sessions.append("slack:turn", [line("assistant", "An answer", "1")])
+
+    assert not any(one.done() for one in searches)
+    for hits in await asyncio.gather(*searches):
+        assert hits
+    await sessions.close()

@@ -51,6 +51,17 @@ def logged() -> Any:
     logger.remove(handler)
 
 
+def test_examples_come_from_skills_that_can_be_used_the_workspaces_own_first(tmp_path: Path) -> None:
+    skills, own, shipped, _ = make(tmp_path)
+    put(shipped, "a", head="description: x\nexample: Summarise   this page")
+    put(shipped, "b", head="description: x\nexample: Deploy it\nrequires: {bins: [no-such-program]}")
+    put(shipped, "c")
+    put(own, "z", head="description: x\nexample: Plan my week")
+
+    assert skills.examples(3) == ("Plan my week", "Summarise this page")
+    assert skills.examples(1) == ("Plan my week",)
+
+
 # The head of a SKILL.md.
 
 

@@ -74,7 +74,7 @@ async def test_an_empty_message_and_a_failed_one_are_told(desk: Desk) -> None:
     async def failing(address: Address, text: str, media: tuple[Attachment, ...]) -> str:
         raise Undeliverable("the chat was deleted")
 
-    desk.toolbox = standard(desk.workspace, desk.state, Settings(), failing)
+    desk.toolbox = standard(desk.security, desk.state, failing)
     assert (
         await desk.call("message", text="hi")
     ).text == "Error: the message was not sent: the chat was deleted"

@@ -184,11 +184,11 @@ async def test_old_and_too_many_results_are_removed(desk: Desk) -> None:
     (desk.workspace / spill.FOLDER / "s").mkdir(parents=True)
     for number in range(spill.KEEP_FILES + 5):
         (desk.workspace / spill.FOLDER / "s" / f"{number}.txt").touch()
-    kept = await asyncio.to_thread(spill.prune, desk.toolbox.boundary)
+    kept = await asyncio.to_thread(spill.prune, desk.security.boundary)
     assert kept == 5
     assert len(list((desk.workspace / spill.FOLDER / "s").iterdir())) == spill.KEEP_FILES
     later = (desk.workspace / spill.FOLDER / "s").stat().st_mtime + spill.KEEP_SECONDS + 60
-    assert await asyncio.to_thread(spill.prune, desk.toolbox.boundary, later) == spill.KEEP_FILES
+    assert await asyncio.to_thread(spill.prune, desk.security.boundary, later) == spill.KEEP_FILES
 
 
 def test_safe_names_are_distinct_short_and_plain() -> None:

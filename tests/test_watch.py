@@ -6,7 +6,7 @@ from nanobot.executor import Step
 from nanobot.messages import new_id
 from nanobot.model import Finished, ModelRequest, ToolCall
 from nanobot.models.scripted import Reply, ScriptedModel, obey
-from nanobot.watch import Finding, Seen, Watch, budget, delegation, pattern, progress, quality, scope
+from nanobot.watch import Action, Finding, Seen, Watch, budget, delegation, pattern, progress, quality, scope
 from tests.gateway_in_memory import life
 from tests.test_children import use, world_of
 
@@ -49,6 +49,18 @@ def test_patterns_take_the_strongest_and_pass_over_bad_ones() -> None:
     assert action(watch(run("RM -RF /"))) == "abort"
     assert action(watch(run("rm x"))) == "nudge"
     assert watch(run("ls")) is None
+
+
+def test_words_alone_stop_nobody() -> None:
+    rules: list[tuple[str, Action, str]] = [("rm -rf", "abort", "no"), ("sudo", "nudge", "careful")]
+    watch = pattern(rules)
+    assert watch(say("I will not rm -rf anything")) is None
+    assert action(watch(run("rm -rf x"))) == "abort"
+    assert action(watch(say("then sudo"))) == "nudge"
+    tool = Seen([Step("tool", name="write", arguments={"text": "rm -rf /"})])
+    assert action(watch(tool)) == "abort"
+    assert scope(["kubectl"], "pause")(say("no kubectl here")) is None
+    assert action(scope(["kubectl"], "pause")(run("kubectl get"))) == "pause"
 
 
 def test_writing_through_the_shell_is_told_and_reading_is_not() -> None:

@@ -1,26 +1,18 @@
 """What the tests of tools and security share: settings, a context, and a toolbox over a fresh workspace."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from nanobot.messages import Address, Attachment
 from nanobot.model import ToolCall
 from nanobot.security.audit import Audit
+from nanobot.security.context import SecurityContext
 from nanobot.tool import ToolContext, ToolResult
 from nanobot.tools.toolbox import Toolbox, run_tool, standard
+from tests.security_support import Settings
 
-
-class Settings(msgspec.Struct, frozen=True):
-    level: str = "high"
-    allow_unsandboxed: bool = False
-    network: bool = False
-    allowed_hosts: Sequence[str] = ()
-    exec_timeout: float = 20
-    max_file_mb: int = 10
+__all__ = ["Desk", "Settings"]
 
 
 class Desk:
@@ -44,9 +36,8 @@ class Desk:
             path.write_text("secret\n")
         self.outside.write_text("secret\n")
         self.audit = Audit(self.state / "audit.jsonl")
-        self.toolbox: Toolbox = standard(
-            self.workspace, self.state, settings or Settings(), self._send, self.audit
-        )
+        self.security = SecurityContext.of(settings or Settings(), self.workspace, [self.state])
+        self.toolbox: Toolbox = standard(self.security, self.state, self._send, self.audit)
 
     async def call(self, name: str, /, **arguments: Any) -> ToolResult:
         return await self.raw(name, json.dumps(arguments))

@@ -1,6 +1,7 @@
 """The Slack channel: what connects, listens, shows and delivers, put together."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -9,6 +10,7 @@ from loguru import logger
 from starlette.routing import Route
 
 from nanobot.channel import (
+    Address,
     Capabilities,
     ChannelError,
     DeadlineExceeded,
@@ -18,6 +20,7 @@ from nanobot.channel import (
     Receipt,
     StoreError,
     TurnEnded,
+    TurnStarted,
 )
 
 from .api import Api
@@ -36,6 +39,7 @@ from .settings import Pace, read_settings
 from .threads import Threads
 
 GREETING = ("What can you do?", "/status", "/help")
+MAX_TAKEN = 2_000  # Slack repeats an event within the hour at most
 
 
 class SlackChannel:
@@ -53,16 +57,21 @@ class SlackChannel:
         self._posts = Posts(self._api)
         self._marks = Marks(self._api, enabled=settings.reactions)
         stage = Stage(self._api, self._posts, port, pace or Pace(), streaming=settings.streaming)
-        self._replies = Replies(stage, Outbox(self._api, port.keys), port)
-        files = Inbox(self._api, port.media, settings.bot_token, settings.max_file_mb << 20)
-        self._intake = Intake(port, settings, People(self._api), files, Threads(port.keys), self._marks)
+        stage.stopped = self._stream_stopped
+        self._replies = Replies(stage, Outbox(self._api, port.keys, port.files), port)
+        files = Inbox(self._api, port.media, port.files, settings.bot_token, settings.max_file_mb << 20)
+        self._threads = Threads(port.keys, port.clock)
+        self._intake = Intake(port, settings, People(self._api), files, self._threads, self._marks)
         self._connection = Connection(settings, self._api, self, port.clock, port.report)
+        self._put_off: set[Address] = set()  # where a delivery has not succeeded since it was last tried
+        self._taken: OrderedDict[str, None] = OrderedDict()  # ids of events, newest last
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         await self._api.open()
         me = await self._connection.identify()
         self._intake.me = me
+        self._replies.began(me.since)
         lacking = missing(me.scopes)
         if lacking:
             logger.warning("slack: the app lacks scopes: {}", ", ".join(lacking))
@@ -82,18 +91,35 @@ class SlackChannel:
         await self._api.close()
 
     def show(self, event: Event) -> None:
-        ended = self._replies.show(event, self._intake.speaker(event.session))
+        inherited = isinstance(event, TurnStarted) and not any(map(self._marks.knows, event.answers))
+        ended = self._replies.show(event, self._intake.speaker(event.session), inherited=inherited)
         if ended is not None:
             self._later(ended.discard())
         if isinstance(event, TurnEnded):
             silent = not event.replies
             self._marks.ended(event.answers, failed=event.status == "failed", silent=silent)
+            key = event.address.key
+            if (event.status == "stopped" or event.session != key) and self._marks.of(key):
+                self._later(self._unmark(key))
 
     async def deliver(self, message: Outbound) -> Receipt:
-        return await self._replies.deliver(message)
+        self._put_off.add(message.address)
+        receipt = await self._replies.deliver(message)
+        self._put_off.discard(message.address)
+        self._sign(message)
+        return receipt
 
     async def find(self, message: Outbound) -> Receipt | None:
-        return await self._replies.find(message)
+        receipt = await self._replies.find(message)
+        if receipt is not None:
+            self._sign(message)
+        return receipt
+
+    def _sign(self, message: Outbound) -> None:
+        """What an earlier life marked as received is answered; nothing else here knows of that mark."""
+        asked = str(message.meta.get("ts") or "")
+        if asked and not message.part and self._replies.inherited(message):
+            self._marks.answered(message.address.chat_id, asked, failed=message.kind == "error")
 
     def routes(self) -> Sequence[Any]:
         """Slack's requests, where a signing secret is set."""
@@ -104,11 +130,28 @@ class SlackChannel:
     # --- what the connection hands over ------------------------------------------------------------------------
 
     async def on_event(self, body: Mapping[str, Any]) -> None:
+        """Take an event, once: Slack repeats what it believes unacknowledged, and an old edit must undo no newer one.
+
+        Messages are also known by their place, since one text comes as two events, and a restart forgets these ids.
+        """
+        number = str(body.get("event_id") or "")
+        if number and number in self._taken:
+            return
+        await self._take(body)
+        self._taken[number] = None
+        if len(self._taken) > MAX_TAKEN:
+            self._taken.popitem(last=False)
+
+    async def _take(self, body: Mapping[str, Any]) -> None:
         event = body.get("event")
         kind = event.get("type") if isinstance(event, Mapping) else ""
         match kind:
             case "message" | "app_mention":
                 await self._intake.message(body)
+                if self._threads.prunable():
+                    self._later(self._threads.prune())
+            case "agent_session_stopped" if isinstance(event, Mapping):
+                await self._stopped(event)
             case "assistant_thread_started" if isinstance(event, Mapping):
                 self._later(self._greet(event))
             case _:
@@ -122,8 +165,28 @@ class SlackChannel:
         if await self._intake.click(click) and not click.value.startswith("/"):  # commands can be given again
             self._later(self._answered(click))
 
+    def on_connected(self) -> None:
+        """What failed while Slack was away need not wait for its turn."""
+        for address in self._put_off:
+            self._port.reachable(address)
+        self._put_off.clear()
+
     async def on_command(self, body: Mapping[str, Any]) -> None:
         await self._intake.command(body)
+
+    async def _stopped(self, event: Mapping[str, Any]) -> None:
+        """The stop button that Slack shows beside an agent's work."""
+        channel, user = str(event.get("channel") or ""), str(event.get("user") or "")
+        streams = event.get("streaming_message_ts")
+        ts = str(streams[0]) if isinstance(streams, list) and streams else str(event.get("event_ts") or "")
+        if channel and user and ts:
+            address = Address(self.name, channel, str(event.get("thread_ts") or ""))
+            await self._intake.stopped(address, ts, user)
+
+    def _stream_stopped(self, address: Address, ts: str, reader: tuple[str, str] | None) -> None:
+        """The same button, noticed when a stream takes no more words."""
+        team, user = reader or ("", "")
+        self._later(self._intake.stopped(address, ts, user, team))
 
     async def _greet(self, event: Mapping[str, Any]) -> None:
         """A new assistant thread gets prompts to begin with."""
@@ -137,6 +200,12 @@ class SlackChannel:
             thread_ts=str(thread.get("thread_ts") or ""),
             prompts=[{"title": one[:80], "message": one} for one in prompts],
         )
+
+    async def _unmark(self, key: str) -> None:
+        """What was dropped by a /stop is not waited for any more."""
+        if not self._port.state(key).running:
+            waiting = {one.id for one in await self._port.waiting(key)}
+            self._marks.dropped(one for one in self._marks.of(key) if one not in waiting)
 
     async def _answered(self, click: Click) -> None:
         """A choice that was made cannot be made again."""

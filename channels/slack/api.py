@@ -105,7 +105,12 @@ class Api:
         if not isinstance(data, dict):
             raise Lost(f"{method}: the answer was no JSON")
         if method == "auth.test":
-            return {**data, "scopes": str(answer.headers.get("x-oauth-scopes", ""))}
+            headers = answer.headers
+            return {
+                **data,
+                "scopes": str(headers.get("x-oauth-scopes", "")),
+                "date": str(headers.get("date", "")),
+            }
         return data
 
     def _well(self) -> None:

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
 import aiohttp
@@ -13,6 +14,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,6 +25,7 @@ from .api import TOKEN_ERRORS, Api
 from .settings import Settings
 from .wire import Me
 
+MAX_BODY = 4 << 20  # bytes of an HTTP event
 CONNECT_SECONDS = 45.0  # for the socket, from asking for its address to its hello
 PING_SECONDS = 3.0  # a silent socket is given up after four of these
 WATCH_SECONDS = 5.0
@@ -41,6 +44,10 @@ class Listener(Protocol):
     async def on_action(self, body: Mapping[str, Any]) -> None: ...
 
     async def on_command(self, body: Mapping[str, Any]) -> None: ...
+
+    def on_connected(self) -> None:
+        """Slack's socket is open, for the first time or again."""
+        ...
 
 
 class Connection:
@@ -80,6 +87,7 @@ class Connection:
             bot=str(found.get("bot_id") or ""),
             name=str(found.get("user") or ""),
             scopes=frozenset(str(found.get("scopes") or "").replace(" ", "").split(",")) - {""},
+            since=seconds_of(str(found.get("date") or "")),
         )
         return self.me
 
@@ -104,10 +112,19 @@ class Connection:
         """An HTTP event. Slack sends again what is answered with 503."""
         if not self._open:
             return Response("not ready", 503)
+        body = await bounded(request)
+        if body is None:
+            return Response("too large", 413)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
         try:
-            return await self._http.handle(request)
-        except UnicodeDecodeError:
-            return Response("not UTF-8", 400)
+            return await self._http.handle(Request(request.scope, receive))
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            # Bolt looks into the body before it looks at the signature, and expects what Slack sends.
+            logger.debug("slack: a malformed request: {}", error)
+            return Response("malformed", 400)
 
     # --- bolt ------------------------------------------------------------------------------------------------
 
@@ -148,6 +165,15 @@ class Connection:
             """Bolt answers nothing now, and Slack sends the event again."""
             logger.warning("slack: an event is not acknowledged: {}: {}", type(error).__name__, error)
 
+        async def nameless(body: dict[str, Any], next: Callable[[], Awaitable[None]]) -> BoltResponse | None:
+            """An event whose type is no text matches no listener, and not even being asked suits it."""
+            event = body.get("event")
+            if "event" in body and not (isinstance(event, Mapping) and isinstance(event.get("type"), str)):
+                return BoltResponse(status=200)
+            await next()
+            return None
+
+        app.use(nameless)
         # What has no listener is never acknowledged and comes again and again; these match everything.
         app.event(ANY)(event)
         app.action(ANY)(action)
@@ -188,6 +214,7 @@ class Connection:
         async def hello(_: Any, message: dict[str, Any], __: Any = None) -> None:
             if message.get("type") == "hello":
                 self._hello.set()
+                self._listener.on_connected()
 
         handler.client.message_listeners.append(hello)
         try:
@@ -262,3 +289,21 @@ class Connection:
                 except ChannelDown as error:
                     told = True
                     self._report(str(error))
+
+
+async def bounded(request: Request) -> bytes | None:
+    """A request's body; None where it is larger than any of Slack's. Whoever sends it is not known yet."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            return None
+    return bytes(body)
+
+
+def seconds_of(date: str) -> float:
+    """The epoch seconds of an HTTP Date; 0 where there is none."""
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError):
+        return 0.0

@@ -8,7 +8,16 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from nanobot.channel import Address, Attachment, ChannelError, DeadlineExceeded, Keys, Outbound, deadline
+from nanobot.channel import (
+    Address,
+    Attachment,
+    ChannelError,
+    DeadlineExceeded,
+    Files,
+    Keys,
+    Outbound,
+    deadline,
+)
 
 from .api import Api, Lost, Refusal
 from .wire import File, clean
@@ -22,9 +31,10 @@ SCOPE_HINT = "Slack answered with a sign-in page; the app lacks the scope files:
 class Inbox:
     """Fetches what people attach into the channel's media folder."""
 
-    def __init__(self, api: Api, folder: Path, token: str, most: int) -> None:
+    def __init__(self, api: Api, folder: Path, files: Files, token: str, most: int) -> None:
         self._api = api
         self._folder = folder
+        self._files = files
         self._token = token
         self._most = most  # bytes of one file
         self._base = urlsplit(api.client.base_url)
@@ -67,20 +77,13 @@ class Inbox:
         return Attachment(str(path), shown_name(file.name), file.mime, size)
 
     async def _store(self, answer: aiohttp.ClientResponse, file: File) -> tuple[int, Path]:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._folder / f"{os.urandom(16).hex()}{Path(shown_name(file.name)).suffix[:16]}"
-        size = 0
-        try:
-            with path.open("xb") as target:
-                path.chmod(0o600)
-                async for chunk in answer.content.iter_chunked(1 << 16):
-                    size += len(chunk)
-                    self._bounded(size)
-                    target.write(chunk)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        return size, path
+        data = bytearray()
+        async for chunk in answer.content.iter_chunked(1 << 16):
+            data += chunk
+            self._bounded(len(data))
+        await asyncio.to_thread(self._files.write, path, bytes(data))
+        return len(data), path
 
     def _bounded(self, size: int) -> None:
         if size > self._most:
@@ -100,9 +103,10 @@ class Inbox:
 class Outbox:
     """Sends a reply's files, each once: how far each got is kept in the channel's keys."""
 
-    def __init__(self, api: Api, keys: Keys) -> None:
+    def __init__(self, api: Api, keys: Keys, files: Files) -> None:
         self._api = api
         self._keys = keys
+        self._files = files
 
     async def send(self, message: Outbound, number: int, thread: str) -> None:
         """Upload one file and show it. Raises Refusal or OSError where it can never be."""
@@ -114,7 +118,7 @@ class Outbox:
             await self._keys.set(key, "done")
             return
         one = message.media[number]
-        data = await asyncio.to_thread(Path(one.path).read_bytes)
+        data = await asyncio.to_thread(self._files.read, Path(one.path))
         if not data:
             raise Refusal("files.getUploadURLExternal", "the file is empty")
         name = shown_name(one.name)

@@ -13,6 +13,7 @@ import msgspec
 from loguru import logger
 
 from nanobot.channel import (
+    Address,
     Attachment,
     ChannelError,
     DeadlineExceeded,
@@ -32,6 +33,7 @@ from .wire import Me, Said, addressed_elsewhere, mentioned_users, plain, read_ed
 ACK_SECONDS = 2.0  # of Slack's 3, for everything before the acknowledgement
 LATE = "late:"  # keys of events that were acknowledged before they were accepted
 LATE_RETRY = 5.0
+BEFORE, NOW = "[Said in this thread before]\n", "\n\n[Now]\n"  # around what a thread said before the bot came
 MAX_CHATS = 10_000  # whose last speaker is remembered
 
 
@@ -71,7 +73,7 @@ class Intake:
             return
         edited = read_edit(body, me)
         if edited is not None:
-            await self._edited(edited, me, str(body.get("event_id") or ""))
+            await self._edited(edited, me)
 
     async def click(self, click: Click) -> bool:
         """A button was pressed; False where the person may not speak here."""
@@ -113,6 +115,24 @@ class Intake:
             },
         )
         self._spoke(inbound)
+        await self._port.accept(inbound)
+
+    async def stopped(self, address: Address, ts: str, user: str, team: str = "") -> None:
+        """Somebody pressed the platform's stop button, `ts` is of what they saw: the same as /stop."""
+        if not user:  # a stream of which only Slack knows who reads it
+            await self._port.stop(address.key)
+            return
+        me = self._known_me()
+        inbound = Inbound(
+            channel=self._port.name,
+            message_id=f"{me.team}:{address.chat_id}:stop:{ts}",  # told by an event and by the stream's refusal
+            chat_id=address.chat_id,
+            thread=address.thread,
+            text="/stop",
+            sender=user,
+            private=address.chat_id.startswith("D"),
+            meta={"user": user, "team": team or me.team},
+        )
         await self._port.accept(inbound)
 
     async def resume(self) -> None:
@@ -206,64 +226,64 @@ class Intake:
         text, media, name = said.text, tuple[Attachment, ...](), ""
         if heard:  # else it is refused anyway, and nothing needs to be fetched for it
             text, media, name = await self._complete(said, me, entering=in_thread and not followed)
-        inbound = Inbound(
-            channel=self._port.name,
-            message_id=said.id,
-            chat_id=said.channel,
-            thread=said.thread,
-            text=text,
-            sender=said.user,
-            sender_name=name,
-            media=media,
-            private=said.private,
-            mentioned=mentioned,
-            sent_at=sent_at(said.ts),
-            meta={"ts": said.ts, "user": said.user, "team": said.team},
+        inbound = self._inbound(
+            said, text, name=name, media=media, mentioned=mentioned, sent_at=sent_at(said.ts)
         )
         self._spoke(inbound)
+        # Before the accept: who answers in the thread right after a kill must find the bot in it.
+        entered = heard and not said.private and await self._threads.follow(said.channel, said.thread)
         accepted = await self._port.accept(inbound)
         if accepted is None or accepted.duplicate:
             self._files.forget(media)
-        if accepted is None:
-            return
-        if not accepted.duplicate:
-            self._marks.received(accepted, said.channel, said.ts)
-        if heard and said.thread and not said.private:
-            await self._threads.follow(said.channel, said.thread)
+        if accepted is None and entered:
+            await self._threads.leave(said.channel, said.thread)
+        if accepted is not None and not accepted.duplicate:
+            self._marks.received(accepted, inbound)
 
     async def _complete(
         self, said: Said, me: Me, *, entering: bool
     ) -> tuple[str, tuple[Attachment, ...], str]:
         """The text as people read it, the files, and the sender's name."""
-        wanted = [one for one in dict.fromkeys([said.user, *mentioned_users(said.text)]) if one != me.user]
-        names = {**await self._people.names(wanted), me.user: me.name}
-        text = plain(said.text, names, me)
+        text, name = await self._readable(said, me)
         media, problems = await self._files.fetch(said.files)
         if problems:
             text = "\n".join([text, *(f"[{problem}]" for problem in problems)]).strip()
         if entering and not said.follows_us and not text.lstrip().startswith(("/", "!")):
             earlier = await self._people.earlier(said, me)
             if earlier:
-                text = f"[Said in this thread before]\n{earlier}\n\n[Now]\n{text}"
-        return text, media, names.get(said.user, "")
+                text = f"{BEFORE}{earlier}{NOW}{text}"
+        return text, media, name
 
-    async def _edited(self, said: Said, me: Me, event_id: str) -> None:
-        """A changed message counts while its turn runs or waits; what was answered stays answered."""
-        if not self._marks.unanswered(said.channel, said.ts):
-            return
-        names = {**await self._people.names([said.user]), me.user: me.name}
-        inbound = Inbound(
+    async def _readable(self, said: Said, me: Me) -> tuple[str, str]:
+        """The text as people read it, and the sender's name."""
+        wanted = [one for one in dict.fromkeys([said.user, *mentioned_users(said.text)]) if one != me.user]
+        names = {**await self._people.names(wanted), me.user: me.name}
+        return plain(said.text, names, me), names.get(said.user, "")
+
+    def _inbound(self, said: Said, text: str, **fields: Any) -> Inbound:
+        return Inbound(
             channel=self._port.name,
-            message_id=f"{said.id}:edit:{event_id}",
+            message_id=said.id,
             chat_id=said.channel,
             thread=said.thread,
-            text=f"[I changed my message. It says now:]\n{plain(said.text, names, me)}",
+            text=text,
             sender=said.user,
-            sender_name=names.get(said.user, ""),
+            sender_name=fields.pop("name", ""),
             private=said.private,
             meta={"ts": said.ts, "user": said.user, "team": said.team},
+            **fields,
         )
-        await self._port.accept(inbound)
+
+    async def _edited(self, said: Said, me: Me) -> None:
+        """What counts is what a message says when it is answered; one that was answered stays answered."""
+        text, name = await self._readable(said, me)
+        inbound = self._inbound(said, text, name=name)
+        for one in await self._port.waiting(inbound.key):
+            if one.message.message_id == said.id and one.message.text.startswith(BEFORE):
+                inbound = msgspec.structs.replace(
+                    inbound, text=f"{one.message.text.partition(NOW)[0]}{NOW}{text}"
+                )
+        await self._port.edit(inbound)
 
     def _spoke(self, inbound: Inbound) -> None:
         self._speakers[inbound.key] = (str(inbound.meta["team"]), inbound.sender)

@@ -5,6 +5,7 @@ costs nothing: the final answer, which `replies` sends, takes over the message t
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
 
@@ -31,7 +32,7 @@ from nanobot.channel import (
 from .api import Api, Lost, Refusal
 from .budget import Budget
 from .markdown import LIMIT, neutral, settled
-from .posts import Posts, preview_mark
+from .posts import Posts, preview_mark, since
 from .settings import Pace
 
 LIVE_LIMIT = LIMIT - 1_000  # of a preview; the final brings the rest
@@ -39,7 +40,8 @@ GIVE_UP = 3  # refusals in a row, then the turn is shown no more
 # Refusals that mean the app or the plan has no streams at all.
 NO_STREAMS = frozenset({"unknown_method", "missing_scope", "not_allowed_token_type", "feature_not_enabled"})
 # Appends are refused with these when a stream expired or somebody stopped it.
-STREAM_ENDED = frozenset({"message_not_in_streaming_state", "stopped_by_user"})
+STOPPED = "stopped_by_user"
+STREAM_ENDED = frozenset({"message_not_in_streaming_state", STOPPED})
 
 Mode = Literal["", "stream", "edit"]
 
@@ -53,13 +55,17 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Stage:
-    """What all views share. `native` turns false once Slack says that it has no streams for us."""
+    """What all views share. `native` turns false once Slack says that it has no streams for us.
+
+    `stopped` is called with a stream's place, ts and reader when a person has stopped it.
+    """
 
     def __init__(self, api: Api, posts: Posts, port: Port, pace: Pace, *, streaming: bool) -> None:
         self.api = api
         self.posts = posts
         self.port = port
         self.pace = pace
+        self.stopped: Callable[[Address, str, tuple[str, str] | None], None] = nobody
         self.native = streaming
         self.previews = streaming
         self.statuses = True
@@ -69,9 +75,21 @@ class Stage:
 
 
 class View:
-    """One turn as its chat sees it. `recipient` is (team, user), which streams outside direct chats must name."""
+    """One turn as its chat sees it. `recipient` is (team, user), which streams outside direct chats must name.
 
-    def __init__(self, stage: Stage, turn: str, address: Address, recipient: tuple[str, str] | None) -> None:
+    `inherited`: an earlier life may have begun to show it, also where the turn counts as its first attempt, since
+    attempts that a full disk ended do not count.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        turn: str,
+        address: Address,
+        recipient: tuple[str, str] | None,
+        *,
+        inherited: bool = False,
+    ) -> None:
         self.turn = turn
         self.address = address
         self._stage = stage
@@ -86,7 +104,7 @@ class View:
         self._mode: Mode = ""
         self._ts = ""
         self._shown = ""
-        self._unsure = False  # a message of this turn may be there that we do not know of
+        self._unsure = inherited  # a message of this turn may be there that we do not know of
         self._next = 0.0  # no change before this time, monotonic
         self._failures = 0
         self._status_at = 0.0
@@ -187,7 +205,8 @@ class View:
         try:
             await self._say_status()
             content = self._content()
-            if content and content != self._shown and self._stage.previews and self._failures < GIVE_UP:
+            wanted = content and content != self._shown and self._stage.previews
+            if wanted and self._failures < GIVE_UP and (self._ts or await self._is_next()):
                 await self._show(content)
         except RetryLater as error:
             self._next = self._now() + max(error.seconds, self._stage.pace.edit)
@@ -219,6 +238,13 @@ class View:
         elapsed = f" · {seconds} s" if seconds else ""
         doing = f"_working:_ {neutral(self._doing)}{elapsed}"
         return f"{text}\n\n{doing}" if text else doing
+
+    async def _is_next(self) -> bool:
+        """Whether nothing earlier is still on its way to this chat: people read messages by when they were posted."""
+        waiting = await self._stage.port.undelivered(self.address)
+        if waiting:
+            self._next = self._now() + self._stage.pace.edit
+        return not waiting
 
     async def _show(self, content: str) -> None:
         if self._unsure:
@@ -295,6 +321,12 @@ class View:
             )
         except Refusal as refusal:
             self._mode = "edit"
+            if refusal.error == STOPPED:
+                self._failures = (
+                    GIVE_UP  # it stays as it was when somebody stopped it, until the turn has ended
+                )
+                self._stage.stopped(self.address, self._ts, self._recipient)
+                raise
             if refusal.error not in STREAM_ENDED:
                 await self._stage.posts.stop_stream(self.address, self._ts)
             await self._stage.posts.edit(self.address, self._ts, content, preview_mark(self.turn))
@@ -309,7 +341,12 @@ class View:
 
     async def _adopt(self) -> None:
         """Take over the message that an earlier attempt at this turn left; further ones are removed."""
-        found = [ts for ts in await self._stage.posts.previews(self.address, self.turn) if ts != self._ts]
+        # An open stream may be another turn's, whose reply is still to take it over.
+        others = {
+            one.ref for one in await self._stage.port.undelivered(self.address) if one.turn != self.turn
+        }
+        found = await self._stage.posts.previews(self.address, self.turn, since(self.turn, {}))
+        found = [ts for ts in found if ts != self._ts and ts not in others]
         self._unsure = False
         if not self._ts and found:
             self._ts, self._mode, self._shown = found.pop(0), "edit", ""
@@ -344,6 +381,10 @@ class View:
 
     def _now(self) -> float:
         return self._stage.port.clock.monotonic()
+
+
+def nobody(_: Address, __: str, ___: tuple[str, str] | None) -> None:
+    """Who hears of stopped streams where nobody does."""
 
 
 def describe(event: ToolStarted) -> str:

@@ -2,8 +2,11 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterable
 
-from nanobot.channel import Accepted, ChannelError, DeadlineExceeded, RetryLater
+import msgspec
+
+from nanobot.channel import Accepted, ChannelError, DeadlineExceeded, Inbound, RetryLater
 
 from .api import Api, Refusal
 
@@ -12,26 +15,35 @@ MAX_KNOWN = 5_000
 MAX_QUEUED = 200
 
 
+class Mark(msgspec.Struct, frozen=True):
+    session: str
+    channel: str
+    ts: str
+    command: bool
+
+
 class Marks:
     """Reactions for received, done and failed, set in the background; dropped where the platform limits them."""
 
     def __init__(self, api: Api, *, enabled: bool) -> None:
         self._api = api
         self._enabled = enabled
-        self._messages: OrderedDict[str, tuple[str, str]] = OrderedDict()  # inbox id → channel, ts
+        self._messages: OrderedDict[str, Mark] = OrderedDict()  # by inbox id
         self._queue: asyncio.Queue[tuple[str, str, str, str]] = asyncio.Queue(MAX_QUEUED)
         self._task: asyncio.Task[None] | None = None
 
-    def received(self, accepted: Accepted, channel: str, ts: str) -> None:
+    def received(self, accepted: Accepted, message: Inbound) -> None:
         """A message was accepted; its sign follows it until its turn ends."""
-        self._messages[accepted.id] = (channel, ts)
+        channel, ts = message.chat_id, str(message.meta["ts"])
+        command = message.text.startswith(("/", "!"))
+        self._messages[accepted.id] = Mark(message.key, channel, ts, command)
         if len(self._messages) > MAX_KNOWN:
             self._messages.popitem(last=False)
         self._put("reactions.add", channel, ts, RECEIVED)
 
-    def unanswered(self, channel: str, ts: str) -> bool:
-        """Whether this message was accepted in this life and its turn has not ended."""
-        return (channel, ts) in self._messages.values()
+    def knows(self, id: str) -> bool:
+        """Whether this life accepted the message and has not answered it yet."""
+        return id in self._messages
 
     def ended(self, answers: tuple[str, ...], *, failed: bool, silent: bool) -> None:
         """A turn ended with these inbox ids; `silent` where nothing was answered."""
@@ -39,15 +51,30 @@ class Marks:
             known = self._messages.pop(one, None)
             if known is None:
                 continue
-            self._put("reactions.remove", *known, RECEIVED)
-            if failed or not silent:
-                self._put("reactions.add", *known, FAILED if failed else DONE)
+            self._end(known.channel, known.ts, None if silent and not failed else FAILED if failed else DONE)
+
+    def answered(self, channel: str, ts: str, *, failed: bool) -> None:
+        """A message that an earlier life marked as received has its answer."""
+        self._end(channel, ts, FAILED if failed else DONE)
+
+    def of(self, session: str) -> list[str]:
+        """The inbox ids of a session's messages that are marked as received; commands take care of themselves."""
+        return [one for one, mark in self._messages.items() if mark.session == session and not mark.command]
+
+    def dropped(self, ids: Iterable[str]) -> None:
+        """Messages that nobody will answer."""
+        self.ended(tuple(ids), failed=False, silent=True)
 
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+
+    def _end(self, channel: str, ts: str, sign: str | None) -> None:
+        self._put("reactions.remove", channel, ts, RECEIVED)
+        if sign is not None:
+            self._put("reactions.add", channel, ts, sign)
 
     def _put(self, method: str, channel: str, ts: str, name: str) -> None:
         if not self._enabled or self._queue.full():

@@ -12,7 +12,7 @@ from .markdown import EMPTY, fallback
 REPLY, PREVIEW = "nanobot_reply", "nanobot_preview"
 PAGE = 100  # messages a look-up reads at a time
 PAGES = 10
-SLACK_SKEW = 120.0  # seconds our clock may be ahead of Slack's
+SLACK_SKEW = 7_200.0  # seconds our clock may be ahead of Slack's
 PLAIN = 3_000  # characters of a section
 # Refusals of a message's form, not of the message: it goes out again as plain sections.
 FORM_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "msg_too_long"})
@@ -21,6 +21,7 @@ GONE = frozenset(
     {"message_not_found", "cant_update_message", "edit_window_closed", "message_not_owned_by_app"}
 )
 
+LAST_SECOND = datetime.max.replace(tzinfo=UTC).timestamp()
 _ULID = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -103,17 +104,18 @@ class Posts:
     async def parts(self, message: Outbound) -> dict[int, str]:
         """The parts of a reply that are in the chat: part number → ts."""
         found: dict[int, str] = {}
-        for row in await self._ours(message.address, since(message.turn, message.meta)):
+        # Where no message asked, all is looked through: by our clock a reply was posted at a time that may never have been.
+        for row in await self._ours(message.address, asked_at(message.meta) or "0"):
             metadata = row.get("metadata") or {}
             payload = metadata.get("event_payload") or {}
             if metadata.get("event_type") == REPLY and payload.get("id") == message.id:
                 found.setdefault(int(payload.get("part", 0)), str(row["ts"]))
         return found
 
-    async def previews(self, address: Address, turn: str) -> list[str]:
+    async def previews(self, address: Address, turn: str, oldest: str) -> list[str]:
         """Previews of a turn that an earlier life left, oldest first: marked ones, and streams, which bear no mark."""
         found = []
-        for row in await self._ours(address, since(turn, {})):
+        for row in await self._ours(address, oldest):
             metadata = row.get("metadata") or {}
             payload = metadata.get("event_payload") or {}
             marked = metadata.get("event_type") == PREVIEW and payload.get("id") == turn
@@ -164,16 +166,25 @@ def preview_mark(turn: str) -> dict[str, Any]:
 
 def since(turn: str, meta: Mapping[str, Any]) -> str:
     """A ts that no message of this turn precedes: the asking message's, else the time in the turn's id."""
-    asked = str(meta.get("ts") or "")
-    if asked.replace(".", "", 1).isdigit():
+    if asked := asked_at(meta):
         return asked
+    seconds = (made_at(turn) or 0.0) - SLACK_SKEW
+    return f"{seconds:.6f}" if seconds > 0 else "0"
+
+
+def asked_at(meta: Mapping[str, Any]) -> str:
+    """The ts of the message that is answered; "" where it says none."""
+    asked = str(meta.get("ts") or "")
+    return asked if asked.replace(".", "", 1).isdigit() else ""
+
+
+def made_at(turn: str) -> float | None:
+    """When a turn's message was accepted, by our clock of that time, in epoch seconds; None where its id does not say."""
     try:
         number = 0
         for letter in turn.lower()[:10]:
             number = number << 5 | _ULID.index(letter)
     except ValueError:
-        return "0"
-    seconds = number / 1000 - SLACK_SKEW
-    if len(turn) != 26 or not 0 < seconds < datetime.max.replace(tzinfo=UTC).timestamp():
-        return "0"
-    return f"{seconds:.6f}"
+        return None
+    seconds = number / 1000
+    return seconds if len(turn) == 26 and seconds < LAST_SECOND else None

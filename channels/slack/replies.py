@@ -24,7 +24,7 @@ from .buttons import button_block, read_buttons
 from .files import Outbox, shown_name
 from .live import STREAM_ENDED, Shown, Stage, View
 from .markdown import split
-from .posts import GONE, Posts, reply_mark
+from .posts import GONE, Posts, asked_at, made_at, reply_mark, since
 
 MAX_VIEWS = 2_000
 RESPOND_SECONDS = 10.0
@@ -41,11 +41,17 @@ class Replies:
         self._files = files
         self._port = port
         self._views: OrderedDict[str, View] = OrderedDict()
+        self._born = port.clock.now().timestamp()
+        self._began = 0.0
+
+    def began(self, since: float) -> None:
+        """This life began then, by Slack's clock."""
+        self._began = self._began or since
 
     # --- live ------------------------------------------------------------------------------------------------
 
-    def show(self, event: Event, recipient: tuple[str, str] | None) -> View | None:
-        """Hand an event to its turn's view. Returns the view that has to be discarded, if its turn left nothing."""
+    def show(self, event: Event, recipient: tuple[str, str] | None, *, inherited: bool) -> View | None:
+        """Hand an event to its turn's view; `inherited`: what it answers was not accepted in this life. Returns the view that has to be discarded, if its turn left nothing."""
         view = self._views.get(event.turn)
         if isinstance(event, TurnEnded):
             if view is not None and not any(reply.address == event.address for reply in event.replies):
@@ -54,7 +60,8 @@ class Replies:
         if view is None:
             if not event.turn or not isinstance(event, TurnStarted):
                 return None
-            view = self._views[event.turn] = View(self._stage, event.turn, event.address, recipient)
+            view = View(self._stage, event.turn, event.address, recipient, inherited=inherited)
+            self._views[event.turn] = view
             if len(self._views) > MAX_VIEWS:
                 self._views.popitem(last=False)
         view.take(event)
@@ -64,6 +71,18 @@ class Replies:
         """Stop all views; what they left is found again by the turns' next life or their final."""
         for view in list(self._views.values()):
             await view.close()
+
+    def inherited(self, message: Outbound) -> bool:
+        """Whether it may answer what an earlier life accepted: what was asked before this one began.
+
+        Slack's clock says so where it can, since ours may have been moved in between; of what nobody asked, ours has
+        to. A clock that was set back makes ids of the future.
+        """
+        asked = asked_at(message.meta)
+        if asked and self._began:
+            return float(asked) < self._began + 1  # Slack told whole seconds
+        made = made_at(message.turn)
+        return made is not None and not self._born <= made <= self._port.clock.now().timestamp()
 
     # --- final -----------------------------------------------------------------------------------------------
 
@@ -124,13 +143,22 @@ class Replies:
         """What of this reply stands in the chat already: a live view's message, or an earlier delivery's."""
         view = self._views.get(message.turn) if message.part == 0 else None
         if view is None or view.address != message.address:
-            return Shown(message.ref)
+            return Shown(message.ref or await self._left(message))
         shown = await view.close()
         if message.ref and shown.ts != message.ref:
             if shown.ts:
                 await self._posts.remove(message.address, shown.ts, streaming=shown.streaming)
             return Shown(message.ref)
         return shown
+
+    async def _left(self, message: Outbound) -> str:
+        """The preview that an earlier life posted without living to store its id, if there is one."""
+        if message.part or not self.inherited(message):
+            return ""
+        found = await self._posts.previews(message.address, message.turn, since(message.turn, message.meta))
+        for further in found[1:]:
+            await self._posts.remove(message.address, further, streaming=True)
+        return found[0] if found else ""
 
     async def _take_over(
         self, address: Address, shown: Shown, text: str, mark: dict[str, Any], extra: list[dict[str, Any]]

@@ -26,6 +26,7 @@ class Me(msgspec.Struct, frozen=True):
     bot: str
     name: str = ""
     scopes: frozenset[str] = frozenset()
+    since: float = 0.0  # by Slack's own clock, in epoch seconds; 0 where it did not say
 
 
 class File(msgspec.Struct, frozen=True):

@@ -25,8 +25,9 @@ from .request import AiohttpRequest
 CALL_SECONDS = 20.0
 UPLOAD_SECONDS = 50.0  # of a file; below the time that the outbox allows one delivery
 CONNECTIONS = 64
+POLL_SLACK = 5.0  # beyond the time that Telegram holds a poll; then it is taken for lost
 REVOKED_SECONDS = 300.0  # between attempts while the token is refused
-UPDATES = ("message", "callback_query", "my_chat_member")
+UPDATES = ("message", "edited_message", "callback_query", "my_chat_member")
 # Failures before anything was sent: no address, no connection, no free one in the pool.
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError, aiohttp.ConnectionTimeoutError)
 
@@ -71,9 +72,9 @@ class Api:
         """One long poll. Raw updates, so that one that is malformed spoils no other."""
         allowed = quote("[" + ",".join(f'"{kind}"' for kind in UPDATES) + "]")
         query = f"timeout={seconds}&allowed_updates={allowed}" + (f"&offset={offset}" if offset else "")
-        async with deadline(seconds + 10.0, "getUpdates"):
+        async with deadline(seconds + POLL_SLACK, "getUpdates"):
             found = await self._polls.post(
-                f"{self.bot.base_url}/getUpdates?{query}", read_timeout=seconds + 5.0
+                f"{self.bot.base_url}/getUpdates?{query}", read_timeout=seconds + POLL_SLACK
             )
         return found if isinstance(found, list) else []
 

@@ -9,11 +9,21 @@ from nanobot.channel import ChannelError, DeadlineExceeded
 from telegram.error import InvalidToken, TelegramError
 
 from .api import Api, translated
+from .chats import BLOCKED
 from .settings import read_settings
 
 PRIVACY = (
     "In groups it gets only commands, replies to it and most mentions. To change that: @BotFather, /setprivacy, Disable; "
     "then remove the bot from each group and add it again."
+)
+
+NUMBERS = (
+    "People have numbers here, since their names can change hands. Let them write to the bot; nanobot pairing list shows "
+    "the number as SENDER."
+)
+PARKED = (
+    "What waits leaves as soon as somebody there writes to the bot or lets it in again; nanobot outbox drop ends the "
+    "wait."
 )
 
 
@@ -30,6 +40,9 @@ async def examine(values: Mapping[str, Any]) -> list[Finding]:
     known = read_settings(values)
     api = Api(known.token, known.api_url)
     found: list[Finding] = []
+    names = [one for one in known.allow_from if one != "*" and not one.isdecimal()]
+    if names:
+        found.append(Finding("warn", f"allow_from lets nobody in by {', '.join(names)}", NUMBERS))
     try:
         await api.open()
         bot = api.bot
@@ -53,4 +66,16 @@ async def examine(values: Mapping[str, Any]) -> list[Finding]:
         )
     finally:
         await api.close()
+    return found
+
+
+def review(notes: Mapping[str, str], waiting: Mapping[str, int]) -> list[Finding]:
+    """The chats that refuse the bot: nothing arrives there until somebody wants it again."""
+    found = []
+    for key, reason in sorted(notes.items()):
+        if key.startswith(BLOCKED):
+            chat = key.removeprefix(BLOCKED)
+            count = waiting.get(chat, 0)
+            replies = "1 reply waits" if count == 1 else f"{count} replies wait" if count else "nothing waits"
+            found.append(Finding("warn", f"chat {chat} refuses the bot ({reason}); {replies} there", PARKED))
     return found

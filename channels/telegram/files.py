@@ -2,7 +2,6 @@
 
 import asyncio
 import mimetypes
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import msgspec
 from loguru import logger
 
-from nanobot.channel import Attachment, ChannelError, DeadlineExceeded, Port
+from nanobot.channel import Attachment, ChannelError, DeadlineExceeded, Files, Port
 from telegram.error import BadRequest, TelegramError
 
 from .api import UPLOAD_SECONDS, Api, says, translated
@@ -54,6 +53,7 @@ class Incoming:
     def __init__(self, api: Api, port: Port) -> None:
         self._api = api
         self._folder = port.media
+        self._files = port.files
 
     async def fetch(self, message: Message) -> tuple[list[Attachment], list[str]]:
         """The message's files, and a sentence about each that could not be had."""
@@ -86,7 +86,7 @@ class Incoming:
         if len(data) > MAX_DOWNLOAD:
             raise OSError("too big")
         path = self._folder / f"{re.sub(r'[^A-Za-z0-9_-]', '', file.file_unique_id)[:64] or 'file'}-{name}"
-        await asyncio.to_thread(write, path, data)
+        await asyncio.to_thread(self._files.write, path, data)
         return Attachment(str(path), name, sniff(data, file.mime_type, name, kind), len(data))
 
 
@@ -94,13 +94,6 @@ def file_name(kind: str, file: File) -> str:
     """A name without folders or odd characters, with an ending."""
     name = _UNSAFE.sub("_", Path(file.file_name.replace("\\", "/")).name).strip(". ")[-100:]
     return name or f"{kind}{ENDINGS.get(kind, '')}"
-
-
-def write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)
 
 
 def sniff(data: bytes, claimed: str, name: str, kind: str) -> str:
@@ -157,12 +150,12 @@ def method_for(mime: str, name: str, size: int) -> str:
     return "video" if mime == "video/mp4" else "document"
 
 
-async def send_file(api: Api, chat: str, thread: int | None, file: Outgoing) -> str:
+async def send_file(api: Api, chat: str, thread: int | None, file: Outgoing, files: Files) -> str:
     """Post a file, as a document where Telegram does not take it as what it looks like; returns the message id."""
     if file.path is None:
         async with translated("sendMessage"):
             return str((await api.bot.send_message(chat, file.problem, message_thread_id=thread)).message_id)
-    data = await asyncio.to_thread(file.path.read_bytes)
+    data = await asyncio.to_thread(files.read, file.path)
     for method in dict.fromkeys((file.method, "document")):
         send = getattr(api.bot, f"send_{method}")
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from nanobot.channel import Accepted, ChannelError, DeadlineExceeded, Inbound, P
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from .api import Api, translated
-from .buttons import Buttons, controls
+from .buttons import Buttons, answers
 from .chats import Chats
 from .files import Incoming
 from .wire import Me, Membership, Message, Press, Update, files_of, read_update, to_inbound
@@ -47,9 +48,8 @@ class Intake:
         self._lanes: dict[int, asyncio.Future[None]] = {}
         self._albums: dict[tuple[int, str], Album] = {}
         self._failures: dict[int, int] = {}
-        self._held: dict[
-            int, tuple[int, float]
-        ] = {}  # chat → its first update that could not be kept, and since when
+        # Chat → its first update that could not be kept, and since when.
+        self._held: dict[int, tuple[int, float]] = {}
         self._answers: set[asyncio.Task[None]] = set()
 
     async def take(self, raw: Any) -> None:
@@ -152,6 +152,8 @@ class Intake:
     async def _handle(self, update: Update) -> None:
         if update.message is not None:
             await self._message(update.message)
+        elif update.edited_message is not None:
+            await self._edited(update.edited_message)
         elif update.callback_query is not None:
             await self._press(update.callback_query)
         elif update.my_chat_member is not None:
@@ -185,6 +187,19 @@ class Intake:
             self._accepted(accepted, inbound.chat_id, lead.message_id)
             await self._chats.welcome(inbound.chat_id)
 
+    async def _edited(self, message: Message) -> None:
+        """What counts is what a message says when it is answered; one that was answered stays answered."""
+        inbound = to_inbound(message, self.me, channel=self._port.name)
+        if inbound is None or message.chat is None:
+            return
+        edited_at = (
+            datetime.fromtimestamp(message.edit_date, UTC) if 0 < message.edit_date < 1 << 33 else None
+        )
+        if await self._port.edit(msgspec.structs.replace(inbound, sent_at=edited_at)):
+            return
+        if not inbound.private and inbound.mentioned:
+            await self._message(message)  # the bot was named only now; what it was sent before is a duplicate
+
     async def _with_files(self, inbound: Inbound, messages: tuple[Message, ...]) -> Inbound:
         media = []
         problems = []
@@ -206,7 +221,7 @@ class Intake:
         accepted = await self._port.accept(inbound) if inbound is not None else None
         if accepted is not None and inbound is not None and press.message is not None:
             self._accepted(accepted, inbound.chat_id, press.message.message_id)
-        answered = accepted is not None and inbound is not None and not controls(inbound.text)
+        answered = accepted is not None and inbound is not None and answers(inbound)
         task = asyncio.create_task(self._answer(press, chosen=answered))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)

@@ -45,9 +45,8 @@ class Polling:
         self._take = take
         self._seconds = seconds
         self._offset = 0
-        self._under_way: dict[
-            int, asyncio.Task[None]
-        ] = {}  # by update id; done ones wait for those before them
+        # By update id; done ones wait for those before them.
+        self._under_way: dict[int, asyncio.Task[None]] = {}
         self._failures = 0  # polls in a row that failed
         self._refusals = 0  # rounds in a row in which something could not be kept
         self._told = False

@@ -132,7 +132,7 @@ class Poster:
     async def _refused(self, target: Target, job: Part | Outgoing, ref: str) -> str:
         try:
             if isinstance(job, Outgoing):
-                return ref or await send_file(self._api, target.chat, target.thread, job)
+                return ref or await send_file(self._api, target.chat, target.thread, job, self._port.files)
             return await self._text(target, job, ref)
         except BadRequest as error:
             if says(error, *NO_RIGHTS):

@@ -21,6 +21,7 @@ from nanobot.channel import (
     Port,
     RetryLater,
     Steered,
+    StoreError,
     TurnEnded,
     TurnStarted,
     Unreachable,
@@ -129,13 +130,14 @@ class Streams:
         if self._closed or event.turn in self._previews or address.channel != self._port.name:
             return
         draft = is_private(address.chat_id) and self._drafts
-        # The message that an earlier life posted is known to the outbox alone: it is edited by the reply.
         # A turn that nobody here asked for is a goal's: what it says is for its progress message.
         asked = any(one in self._origins for one in event.answers)
         silent = not self._settings.stream or not (asked or (event.resumed and draft))
         found = Preview(Picture(address, event.turn, now), draft=draft, silent=silent)
         found.task = asyncio.create_task(self._run(found))
         self._previews[event.turn] = found
+        if event.resumed and not draft and not asked and self._settings.stream:
+            self._spawn(self._adopt(found))
         if len(self._previews) > KEPT:
             self._drop_oldest()
         if not is_private(address.chat_id):
@@ -151,6 +153,13 @@ class Streams:
         found.changed.set()
         if not event.replies:
             self._spawn(self._withdraw(event.turn))
+
+    async def _adopt(self, found: Preview) -> None:
+        """Go on in the message that an earlier life posted for this turn; where it posted none, show typing only."""
+        ref = await self._port.preview(found.picture.turn, 0)
+        if ref and not found.ended.is_set():
+            found.ref, found.silent = ref, False
+            found.changed.set()
 
     async def _withdraw(self, turn: str) -> None:
         """Nothing will be said: take back what was shown."""
@@ -303,7 +312,7 @@ class Streams:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         async def quiet() -> None:
-            with suppress(TelegramError, ChannelError, DeadlineExceeded):
+            with suppress(TelegramError, ChannelError, DeadlineExceeded, StoreError):
                 await work
 
         task = asyncio.create_task(quiet())

@@ -42,7 +42,7 @@ class Webhook:
                 return Response(status_code=413)
         try:
             raw = msgspec.json.decode(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             logger.warning("telegram: a request to the webhook is no JSON; it is left out")
             return Response()  # it would come again for a day
         try:

@@ -1,5 +1,6 @@
 """What Telegram sends, read into the gateway's words. No I/O; every field may be missing."""
 
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -70,6 +71,44 @@ class Contact(msgspec.Struct, frozen=True):
     phone_number: str = ""
 
 
+class Option(msgspec.Struct, frozen=True):
+    text: str = ""
+
+
+class Poll(msgspec.Struct, frozen=True):
+    question: str = ""
+    options: tuple[Option, ...] = ()
+
+
+class Dice(msgspec.Struct, frozen=True):
+    emoji: str = ""
+    value: int = 0
+
+
+class Task(msgspec.Struct, frozen=True):
+    text: str = ""
+
+
+class Checklist(msgspec.Struct, frozen=True):
+    title: str = ""
+    tasks: tuple[Task, ...] = ()
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Who wrote a message that was passed on."""
+
+    sender_user: Person | None = None
+    sender_user_name: str = ""  # of somebody who does not let their account be shown
+    sender_chat: Place | None = None
+    chat: Place | None = None
+
+    @property
+    def name(self) -> str:
+        place = self.chat or self.sender_chat
+        person = self.sender_user.name if self.sender_user else self.sender_user_name
+        return person or (place.title if place else "")
+
+
 class Quote(msgspec.Struct, frozen=True):
     text: str = ""
 
@@ -80,6 +119,7 @@ class Message(msgspec.Struct, frozen=True):
     sender_chat: Place | None = None
     chat: Place | None = None
     date: int = 0
+    edit_date: int = 0
     text: str = ""
     caption: str = ""
     entities: tuple[Entity, ...] = ()
@@ -100,6 +140,11 @@ class Message(msgspec.Struct, frozen=True):
     location: Location | None = None
     venue: Venue | None = None
     contact: Contact | None = None
+    poll: Poll | None = None
+    dice: Dice | None = None
+    checklist: Checklist | None = None
+    story: dict[str, Any] | None = None
+    forward_origin: Origin | None = None
     migrate_to_chat_id: int = 0
     migrate_from_chat_id: int = 0
     via_bot: Person | None = None
@@ -128,19 +173,31 @@ class Membership(msgspec.Struct, frozen=True):
 class Update(msgspec.Struct, frozen=True):
     update_id: int
     message: Message | None = None
+    edited_message: Message | None = None
     callback_query: Press | None = None
     my_chat_member: Membership | None = None
 
     @property
     def chat_id(self) -> int:
         """The chat it is about, by which updates are kept in order."""
-        about = self.message or (self.callback_query and self.callback_query.message) or self.my_chat_member
+        pressed = self.callback_query.message if self.callback_query else None
+        about = self.message or self.edited_message or pressed or self.my_chat_member
         return about.chat.id if about and about.chat else 0
 
 
 def read_update(raw: Any) -> Update:
     """Raises msgspec.ValidationError where it cannot be understood."""
-    return msgspec.convert(raw, Update, strict=False)
+    return msgspec.convert(sound(raw), Update, strict=False)
+
+
+def sound(raw: Any) -> Any:
+    """The same without halves of characters, which JSON's escapes can carry and no file or database takes."""
+    try:
+        msgspec.json.encode(raw)
+    except UnicodeEncodeError:
+        text = json.dumps(raw, ensure_ascii=False)
+        return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return raw
 
 
 class Me(msgspec.Struct, frozen=True):
@@ -189,6 +246,21 @@ def described(message: Message) -> str:
     if message.contact:
         name = f"{message.contact.first_name} {message.contact.last_name}".strip()
         return f"[contact: {name} {message.contact.phone_number}]"
+    if message.poll:
+        return "\n".join(
+            [f"[poll: {message.poll.question}]", *(f"- {one.text}" for one in message.poll.options)]
+        )
+    if message.checklist:
+        tasks = (f"- {one.text}" for one in message.checklist.tasks)
+        return "\n".join([f"[checklist: {message.checklist.title}]", *tasks])
+    if message.dice:
+        return f"[{message.dice.emoji} shows {message.dice.value}]"
+    if message.story is not None:
+        return "[a story, which bots cannot see]"
+    if message.voice:
+        return "[voice message]"
+    if message.video_note:
+        return "[video message]"
     if message.sticker:
         return f"[sticker {message.sticker.emoji}]".replace(" ]", "]")
     return ""
@@ -204,21 +276,24 @@ def to_inbound(message: Message, me: Me, *, channel: str, session: str = "") -> 
     text = message.text or message.caption or described(message)
     if not text and not files_of(message):
         return None  # joins, pins, title changes and what this version does not know
-    command = _COMMAND.match(text)
+    forwarded = message.forward_origin is not None  # somebody else's words: no command of this person
+    command = None if forwarded else _COMMAND.match(text)
     if command and command[2] and command[2].lower() != me.username.lower():
         return None  # a command for another bot
     private = chat.type == "private"
     mentioned = private or addressed(message, me, command)
     if not private:
         text = without_mention(text, me.username)
-        command = _COMMAND.match(text)
-    replied = reply_context(message, me)
+        command = None if forwarded else _COMMAND.match(text)
+    if command and command[1].lower() == "start":
+        text = "/help"  # what Telegram's own button says in a chat that begins
+    above = "" if command else origin_line(message) or reply_context(message, me)
     return Inbound(
         channel=channel,
         message_id=f"{chat.id}:{message.message_id}",
         chat_id=str(chat.id),
         thread=thread_of(message),
-        text=text if command or not replied else f"{replied}\n\n{text}",
+        text=f"{above}\n\n{text}" if above else text,
         sender=str(sender.id),
         sender_name=sender.name,
         private=private,
@@ -262,6 +337,14 @@ def without_mention(text: str, username: str) -> str:
     if not username:
         return text
     return re.sub(rf"^\s*@{re.escape(username)}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
+
+
+def origin_line(message: Message) -> str:
+    """Who wrote a message that was passed on, as a line above it."""
+    if message.forward_origin is None:
+        return ""
+    name = " ".join(message.forward_origin.name.replace("]", ")").split())[:OWN_QUOTE]
+    return f"[Passed on; written by {name or 'somebody'}]"
 
 
 def reply_context(message: Message, me: Me) -> str:

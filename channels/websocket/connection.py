@@ -3,15 +3,35 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from nanobot.channel import Unreachable
 
 MAX_QUEUED = 4 * 1024 * 1024  # characters that wait for a slow client before it is cut off
 MAX_FRAMES = 2_048
+SHARED = 16 * 1024  # characters up to which a frame's bytes are remembered for the next client
 WRITE_SECONDS = 30.0  # a single frame that takes longer means that the client does not read
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+def framed(text: str) -> bytes:
+    """A text as a WebSocket frame; made once for all clients of a chat."""
+    return _shared(text) if len(text) <= SHARED else _frame(text)
+
+
+def _frame(text: str) -> bytes:
+    data = text.encode()
+    size = len(data)
+    if size < 126:
+        return bytes((0x81, size)) + data
+    if size < 65_536:
+        return b"\x81\x7e" + size.to_bytes(2, "big") + data
+    return b"\x81\x7f" + size.to_bytes(8, "big") + data
+
+
+_shared = lru_cache(maxsize=8)(_frame)
 
 
 class Served:
@@ -44,6 +64,7 @@ class Connection:
         "_queued",
         "_send",
         "_unacked",
+        "_write",
         "_writer",
         "acks",
         "chats",
@@ -60,7 +81,9 @@ class Connection:
         gone: Callable[["Connection"], None],
         principal: str,
         client_id: str,
+        write: Callable[[bytes], bool],
     ) -> None:
+        """`write` puts a ready frame out at once, and says False where `send`, which can wait, must do it."""
         self.principal = principal
         self.client_id = client_id
         self.default = ""  # the chat of plain text
@@ -68,6 +91,7 @@ class Connection:
         self.acks = False  # it has sent an ack, so its replies count once acked
         self.closed = False
         self._send = send
+        self._write = write
         self._abort = abort
         self._gone = gone  # told once, when the connection takes nothing more
         self._queue: deque[tuple[str, int, str, Served | None]] | None = None  # made at the first frame
@@ -80,6 +104,11 @@ class Connection:
         if self.closed:
             return
         queue = self._queue
+        if queue is None and self._writer is None and self._write(framed(text)):
+            if served is not None:
+                served.open += 1
+                self._written(chat_id, seq, served)
+            return
         if queue is None:
             queue = self._queue = deque()
         elif queue and (self._queued + len(text) > MAX_QUEUED or len(queue) >= MAX_FRAMES):

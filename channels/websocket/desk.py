@@ -20,7 +20,7 @@ class Desk:
         self.settings = settings
         self.hub = hub
         self.owners = Owners(port.keys, port.sessions, port.name, alone=not settings.users)
-        self.media = MediaStore(port.media)
+        self.media = MediaStore(port.media, port.files)
         self.stopping = False
 
     def admit(self, scope: Mapping[str, Any]) -> Offer | None:

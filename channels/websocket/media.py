@@ -4,7 +4,6 @@ import asyncio
 import binascii
 import os
 import re
-import shutil
 from base64 import b64decode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -13,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from nanobot.channel import Attachment
+from nanobot.channel import Attachment, Files
 
 from .wire import BadFrame, Upload
 
@@ -64,8 +63,9 @@ class Stored(msgspec.Struct, frozen=True):
 class MediaStore:
     """A folder of files with their notes. Nothing in it is ever served by path, only by id."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Files) -> None:
         self.folder = folder
+        self.files = files
 
     async def take(self, uploads: Sequence[Upload], owner: str) -> tuple[Attachment, ...]:
         """Keep the files of one message; raises BadFrame where one breaks a limit, and then keeps none."""
@@ -123,25 +123,19 @@ class MediaStore:
         self._write(stored, data)
         return stored
 
-    def _write(self, stored: Stored, data: bytes | None, source: Path | None = None) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = self.folder / f"{stored.id}.part"
-        if source is not None:
-            shutil.copyfile(source, part)
-        else:
-            part.write_bytes(data or b"")
-        part.chmod(0o600)
-        part.replace(self.path(stored.id))
+    def _write(self, stored: Stored, data: bytes, *, keep: bool = False) -> None:
+        self.files.write(self.path(stored.id), data, keep=keep)
         # The note comes last: a file without one does not exist for anybody.
-        part.write_bytes(msgspec.json.encode(stored))
-        part.chmod(0o600)
-        part.replace(self.folder / f"{stored.id}.json")
+        self.files.write(self._note(stored.id), msgspec.json.encode(stored))
+
+    def _note(self, id: str) -> Path:
+        return self.folder / f"{id}.json"
 
     def _find(self, id: str) -> Stored | None:
         if not _ID.fullmatch(id):
             return None
         try:
-            return msgspec.json.decode((self.folder / f"{id}.json").read_bytes(), type=Stored)
+            return msgspec.json.decode(self.files.read(self._note(id)), type=Stored)
         except (OSError, ValueError):
             return None
 
@@ -158,11 +152,9 @@ class MediaStore:
             stored = self._find(copy)
             if stored is None:
                 try:
-                    with path.open("rb") as file:
-                        head = file.read(4_096)
-                    mime = sniff(head, one.mime)
-                    stored = Stored(copy, owner, clean_name(one.name), mime, path.stat().st_size)
-                    self._write(stored, None, source=path)
+                    data = self.files.read(path)
+                    stored = Stored(copy, owner, clean_name(one.name), sniff(data, one.mime), len(data))
+                    self._write(stored, data, keep=True)
                 except OSError:
                     shown.append({"name": clean_name(one.name), "mime": one.mime, "size": one.size})
                     continue

@@ -2,15 +2,13 @@
 
 import asyncio
 import gzip
-from hashlib import sha256
 from pathlib import Path
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from . import slim
+from .assets import Asset, Maker
 from .auth import host_name
 from .desk import Desk
 
@@ -28,21 +26,11 @@ _TYPES = {
     ".md": "text/plain; charset=utf-8",
     ".txt": "text/plain; charset=utf-8",
 }
-_PACKED = frozenset((".png", ".ico", ".woff2"))  # compressed already
-_SLIM = {".js": slim.script, ".css": slim.style}
-_VENDOR = "vendor"  # minified by those who made it
 _SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-
-
-class Asset(msgspec.Struct, frozen=True):
-    stamp: tuple[int, int]  # mtime in ns and size, by which a changed file is noticed
-    etag: str
-    body: bytes  # compressed where that helps
-    packed: bool
 
 
 class Pages:
@@ -51,6 +39,7 @@ class Pages:
     def __init__(self, desk: Desk, folder: Path) -> None:
         self._desk = desk
         self._folder = folder.resolve()
+        self._maker = Maker(self._folder)
         self._assets: dict[str, Asset] = {}
 
     def routes(self) -> list[Route]:
@@ -65,7 +54,7 @@ class Pages:
         path = self._resolve(name)
         if path is None:
             return Response("there is no such file", 404, _SECURITY)
-        asset = await self._load(name, path)
+        asset = await self._load(path)
         if asset is None:
             return Response("there is no such file", 404, _SECURITY)
         headers = {
@@ -91,16 +80,13 @@ class Pages:
         path = (self._folder / name).resolve()
         return path if path.is_relative_to(self._folder) and path.suffix in _TYPES else None
 
-    async def _load(self, name: str, path: Path) -> Asset | None:
-        try:
-            found = path.stat()  # noqa: ASYNC240 - microseconds, and it spares a thread per file
-        except (OSError, ValueError):
-            return None
-        stamp = (found.st_mtime_ns, found.st_size)
+    async def _load(self, path: Path) -> Asset | None:
+        name = path.relative_to(self._folder).as_posix()
         asset = self._assets.get(name)
-        if asset is None or asset.stamp != stamp:
+        # Asking for the sources' times takes microseconds, and it spares a thread per file.
+        if asset is None or not self._maker.current(asset):
             try:
-                asset = await asyncio.to_thread(_pack, path, stamp)
+                asset = await asyncio.to_thread(self._maker.make, name)
             except OSError:  # a folder, or gone since
                 return None
             self._assets[name] = asset
@@ -116,12 +102,3 @@ def policy(host: str) -> str:
         f"connect-src 'self' {socket}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
-
-
-def _pack(path: Path, stamp: tuple[int, int]) -> Asset:
-    data = path.read_bytes()
-    if path.suffix in _SLIM and _VENDOR not in path.parts:
-        data = _SLIM[path.suffix](data.decode()).encode()
-    packed = path.suffix not in _PACKED
-    body = gzip.compress(data, 9, mtime=0) if packed else data
-    return Asset(stamp, f'"{sha256(data).hexdigest()[:20]}"', body, packed)

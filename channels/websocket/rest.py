@@ -1,5 +1,6 @@
 """The REST beside the socket: sessions, search, commands and media, under the same principals."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
@@ -47,6 +48,7 @@ class Rest:
             ("GET", "/api/sessions", self.sessions),
             ("GET", "/api/sessions/{key:path}/messages", self.messages),
             ("GET", "/api/sessions/{key:path}/about", self.about),
+            ("GET", "/api/sessions/{key:path}/workspace", self.workspace),
             ("GET", "/api/sessions/{key:path}/export", self.export),
             ("POST", "/api/sessions/{key:path}/fork", self.fork),
             ("PATCH", "/api/sessions/{key:path}", self.rename),
@@ -120,6 +122,10 @@ class Rest:
     async def about(self, request: Request, principal: str) -> Response:
         key = await self._visible(request, principal)
         return reply(msgspec.to_builtins(await self._desk.port.sessions.about(key)))
+
+    async def workspace(self, request: Request, principal: str) -> Response:
+        key = await self._visible(request, principal)
+        return reply(await self._desk.port.sessions.workspace(key))
 
     async def export(self, request: Request, principal: str) -> Response:
         key = await self._visible(request, principal)
@@ -206,17 +212,21 @@ class Rest:
         if stored is None or principal not in (stored.owner, OWNER):
             raise Refusal(404, "not_found", "there is no such file")
         disposition = "inline" if stored.mime in INLINE else "attachment"
-        return FileResponse(
-            self._desk.media.path(stored.id),
-            media_type=stored.mime,
-            headers={
-                "Content-Disposition": f"{disposition}; filename*=UTF-8''{quote(stored.name, safe='')}",
-                "Content-Security-Policy": "sandbox; default-src 'none'",
-                "X-Content-Type-Options": "nosniff",
-                "Cross-Origin-Resource-Policy": "same-origin",
-                "Cache-Control": "private, max-age=86400, immutable",
-            },
-        )
+        headers = {
+            "Content-Disposition": f"{disposition}; filename*=UTF-8''{quote(stored.name, safe='')}",
+            "Content-Security-Policy": "sandbox; default-src 'none'",
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cache-Control": "private, max-age=86400, immutable",
+        }
+        path = self._desk.media.path(stored.id)
+        if not self._desk.media.files.sealed:
+            return FileResponse(path, media_type=stored.mime, headers=headers)
+        try:
+            data = await asyncio.to_thread(self._desk.media.files.read, path)
+        except OSError:
+            raise Refusal(404, "not_found", "there is no such file") from None
+        return Response(data, 200, headers, media_type=stored.mime)
 
 
 def _session(summary: SessionSummary) -> dict[str, Any]:

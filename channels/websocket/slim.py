@@ -1,7 +1,7 @@
-"""Scripts and styles without their comments and indentation, for the wire; the sources stay as they are.
+"""Scripts and styles without their comments and idle blanks, for the wire; the sources stay as they are.
 
 Careful rather than clever: strings, templates and regular expressions are copied as they stand, line ends stay line
-ends, names are never touched. What cannot be read with certainty is returned unchanged.
+ends, names are never touched. Only templates tagged `html` lose their indentation, which draws nothing. What cannot be read with certainty is returned unchanged.
 """
 
 import re
@@ -15,7 +15,10 @@ _WORD = re.compile(r"[\w$]+$")
 _REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+/[a-z]*")
 _STRING = re.compile(r""""(?:\\[^\0]|[^"\\\n])*"|'(?:\\[^\0]|[^'\\\n])*'""")
 _PLAIN = re.compile(r"[^\"'`/{}\s]+")
+_TAG = re.compile(r"\bhtml$")
 _INDENT = re.compile(r"\s*\n\s*")
+# Beside these a blank means nothing, and none of them makes another word of what it then stands next to.
+_TIGHT = frozenset("{}()[];,=:?|&!>")
 _CSS = re.compile(r"""("(?:\\[^\0]|[^"\\])*"|'(?:\\[^\0]|[^'\\])*')|/\*(?:[^*]|\*(?!/))*\*/""")
 
 
@@ -24,7 +27,7 @@ class Unclear(Exception):
 
 
 def script(text: str) -> str:
-    """JavaScript without comments, blank lines and indentation."""
+    """JavaScript without comments, blank lines, indentation, and blanks beside brackets and most signs."""
     try:
         return _Script(text).run()
     except Unclear:
@@ -43,7 +46,8 @@ class _Script:
         self._at = 0
         self._out: list[str] = []
         self._last = ""  # the last piece that means something
-        self._braces: list[bool] = []  # open braces; True where one belongs to a template's `${`
+        # Open braces: "" for a plain one; else the tag, or "`", of the template whose `${` it belongs to.
+        self._braces: list[str] = []
 
     def run(self) -> str:
         text = self._text
@@ -55,19 +59,20 @@ class _Script:
                 self._copy(_STRING)
             elif mark == "`":
                 self._at += 1
+                tagged = _TAG.search(self._last)
                 self._put("`")
-                self._template()
+                self._template(tagged[0] if tagged else "`")
             elif mark == "/":
                 self._slash()
             elif mark in "{}":
                 self._at += 1
                 self._put(mark)
                 if mark == "{":
-                    self._braces.append(False)
+                    self._braces.append("")
                 elif not self._braces:
                     raise Unclear
-                elif self._braces.pop():
-                    self._template()
+                elif tag := self._braces.pop():
+                    self._template(tag)
             else:
                 self._copy(_PLAIN)
         if self._braces:
@@ -75,6 +80,8 @@ class _Script:
         return "".join(self._out).strip() + "\n"
 
     def _put(self, piece: str) -> None:
+        if self._out and self._out[-1] == " " and (piece[:1] in _TIGHT or self._last[-1:] in _TIGHT):
+            self._out.pop()
         self._out.append(piece)
         self._last = piece
 
@@ -124,7 +131,7 @@ class _Script:
         word = _WORD.search(self._last)
         return word is not None and word[0] in _WORDS_BEFORE_REGEX
 
-    def _template(self) -> None:
+    def _template(self, tag: str) -> None:
         """Copy a template's text up to its end, or to an expression in it."""
         text, start = self._text, self._at
         while True:
@@ -138,8 +145,9 @@ class _Script:
                 break
             elif text.startswith("${", self._at):
                 self._at += 2
-                self._braces.append(True)
+                self._braces.append(tag)
                 break
             else:
                 self._at += 1
-        self._put(text[start : self._at])
+        piece = text[start : self._at]
+        self._put(_INDENT.sub("\n", piece) if tag == "html" else piece)

@@ -5,7 +5,7 @@ than messages can be made durable is slowed down by its own socket.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -88,8 +88,8 @@ class Socket:
             )
             await send({"type": "websocket.close", "code": UNAUTHORIZED, "reason": "unauthorized"})
             return
-        abort = scope.get("extensions", {}).get("nanobot.abort", {}).get("abort", _nothing)
-        connection = self._greet(send, abort, principal, offer)
+        direct = scope.get("extensions", {}).get("nanobot.socket", {})
+        connection = self._greet(send, direct, principal, offer)
         del offer
         try:
             await self._listen(connection, receive)
@@ -113,9 +113,10 @@ class Socket:
             return ""
         return self._desk.principal_of(frame.token)
 
-    def _greet(self, send: Send, abort: Callable[[], None], principal: str, offer: Offer) -> Connection:
+    def _greet(self, send: Send, direct: Mapping[str, Any], principal: str, offer: Offer) -> Connection:
         client_id = offer.query.get("client_id", "")[:128] or f"anon-{uuid4().hex[:12]}"
-        connection = Connection(send, abort, self._desk.hub.leave, principal, client_id)
+        abort, write = direct.get("abort", _nothing), direct.get("write", _waits)
+        connection = Connection(send, abort, self._desk.hub.leave, principal, client_id, write)
         connection.default = new_id()
         self._desk.hub.connections.add(connection)
         self._desk.hub.watch(connection, on=bool(offer.origin))  # a page shows the list of all sessions
@@ -319,3 +320,8 @@ async def _deny(scope: Scope, receive: Receive, send: Send, status: int, reason:
 
 def _nothing() -> None:
     pass
+
+
+def _waits(_frame: bytes) -> bool:
+    """A server that takes no ready frames."""
+    return False

@@ -92,6 +92,11 @@ def shrink(window: Window) -> Window:
 
 
 def tokens(lines: Sequence[Line]) -> int:
+    try:
+        # All are known but for the first time, so the short way first.
+        return sum([line.tokens for line in lines])
+    except AttributeError:
+        pass
     return sum(map(history.estimate_tokens, lines))
 
 

@@ -22,6 +22,7 @@ from nanobot.events import (
     TextEnded,
     TextReset,
     Usage,
+    Used,
 )
 from nanobot.messages import Address, Line
 from nanobot.model import Failed, Finished, Model, ModelRequest, Reasoning, Restarted, Text, ToolCall
@@ -53,6 +54,10 @@ class Conversation(Protocol):
         """Take what the user said meanwhile into the history; whether there was anything. Raises Draining."""
         ...
 
+    def objection(self, answer: str) -> str:
+        """What must be said before this answer may end the turn; nothing where it may."""
+        ...
+
     async def use(self, call: ToolCall) -> Line:
         """Run a tool and return its result as a line. Must not raise but for cancellation."""
         ...
@@ -71,6 +76,7 @@ class Turn:
         self.streams = streams  # prefix of stream ids, new for each attempt
         self.stream = ""
         self.text = ""  # of the current call, as far as it was streamed
+        self.asking = False  # the model is being asked; else a tool runs or a step is written
         self.usage = Usage()
 
     def tell(self, kind: Callable[..., Event], *values: Any) -> None:
@@ -96,12 +102,17 @@ class _Answer(msgspec.Struct):
 
 
 async def run(
-    turn: Turn, conversation: Conversation, model: Model, clock: Clock, *, max_steps: int
+    turn: Turn, conversation: Conversation, model: Model, clock: Clock, *, max_steps: int, again: bool = False
 ) -> Outcome:
-    """Answer what is in the conversation; tools that are called meanwhile are in the history on return."""
+    """Answer what is in the conversation; tools that are called meanwhile are in the history on return.
+
+    `again` after a model call was broken off: what it said is taken back, and what people said since is heard first.
+    """
+    if again:
+        _void(turn, "")
     # Outer loop: goes round while the model calls tools.
     for step in range(max_steps + 1):
-        if step:
+        if step or again:
             await conversation.steer()
         last = step == max_steps
         turn.stream = f"{turn.streams}.{step}"
@@ -110,6 +121,11 @@ async def run(
             return Outcome("failed", answer.end.message)
         if last and not answer.text.strip():
             return Outcome("failed", f"I used all {max_steps} steps without reaching an answer.")
+        if not answer.calls and not last and (objection := conversation.objection(answer.text)):
+            turn.tell(TextEnded, turn.stream, answer.text)
+            await conversation.append(called(turn, answer, model.name, clock), _user(objection, clock))
+            turn.text = ""
+            continue
         if not answer.calls or last:
             return Outcome("completed", answer.text, answer.reasoning, answer.end.extra)
         if answer.text:
@@ -144,7 +160,9 @@ async def _ask(turn: Turn, conversation: Conversation, model: Model, clock: Cloc
     while True:
         tools = not last and empty < MAX_EMPTY
         answer = await _call(turn, model, conversation.request(nudge, tools=tools, shrink=shrunk))
-        turn.usage += answer.end.usage if isinstance(answer.end, Finished) else Usage()
+        if isinstance(answer.end, Finished):
+            turn.usage += answer.end.usage
+            turn.tell(Used, answer.end.usage)
         if isinstance(answer.end, Failed):
             if answer.end.kind == "context_overflow" and not shrunk:
                 shrunk = True
@@ -178,6 +196,7 @@ async def _call(turn: Turn, model: Model, request: ModelRequest) -> _Answer:
     text: list[str] = []
     reasoning: list[str] = []
     stream = model.stream(request)
+    turn.asking = True
     try:
         async for event in stream:
             match event:
@@ -199,6 +218,7 @@ async def _call(turn: Turn, model: Model, request: ModelRequest) -> _Answer:
                 case Finished() | Failed():
                     answer.end = event
     finally:
+        turn.asking = False
         close: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
         if close is not None:
             await close()
@@ -222,10 +242,11 @@ def called(turn: Turn, answer: _Answer, model: str, clock: Clock) -> Line:
     """The history line of an answer that calls tools."""
     line = _line("assistant", answer.text, clock)
     line["turn"] = turn.id
-    line["tool_calls"] = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in answer.calls
-    ]
+    if answer.calls:
+        line["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in answer.calls
+        ]
     if answer.reasoning:
         line["reasoning"] = answer.reasoning
     if isinstance(answer.end, Finished) and answer.end.extra:

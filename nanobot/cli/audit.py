@@ -20,7 +20,7 @@ def verify(ctx: typer.Context, workspace: WorkspaceOption = None) -> None:
     from nanobot.security import audit  # noqa: PLC0415 - lazy: --help does not need it
 
     path = state_dir(workspace_of(ctx, workspace)) / "audit.jsonl"
-    if not path.is_file():
+    if not path.is_file() and not audit.head_of(path).is_file():
         typer.echo(f"{path}: nothing recorded yet")
         return
     report = audit.verify(path)

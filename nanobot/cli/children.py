@@ -37,6 +37,10 @@ def list_command(
     json: JsonOption = False,
 ) -> None:
     """List all sub-sessions, newest first."""
+    from nanobot.child import ICONS  # noqa: PLC0415 - lazy: --help needs none of it
+
+    if status is not None and status not in ICONS:
+        raise UsageError(f"{status!r} is no status. There are: {', '.join(ICONS)}.")
 
     async def work(records: "ChildRecords") -> list["Child"]:
         return records.all()
@@ -81,7 +85,8 @@ def show(
     typer.echo(printable(f"Task: {child.task}"))
     if child.error:
         typer.echo(printable(f"Error: {child.error}"))
-    typer.echo(printable(f"\n{answer or '(no response yet)'}"))
+    if answer != child.error:
+        typer.echo(printable(f"\n{answer or '(no response yet)'}"))
 
 
 @app.command("trajectory")

@@ -9,6 +9,7 @@ from nanobot.cli.state import with_store
 from nanobot.errors import UsageError
 
 if TYPE_CHECKING:
+    from nanobot.messages import Outbound
     from nanobot.pairing import PairingDesk
     from nanobot.store import Pairing, Store
 
@@ -21,7 +22,10 @@ def desk_of(store: "Store") -> "PairingDesk":
     from nanobot.clock import SystemClock  # noqa: PLC0415 - lazy: --help needs no store
     from nanobot.pairing import PairingDesk  # noqa: PLC0415 - lazy: --help needs no store
 
-    return PairingDesk(store.pairings, SystemClock())
+    async def tell(message: "Outbound") -> None:
+        await store.outbox.add(message)  # a gateway that runs finds it there
+
+    return PairingDesk(store.pairings, SystemClock(), tell)
 
 
 @app.command("list")

@@ -9,6 +9,7 @@ import typer
 from nanobot import __version__
 from nanobot.cli import (
     audit,
+    backup,
     channels,
     chat,
     children,
@@ -18,7 +19,9 @@ from nanobot.cli import (
     init,
     outbox,
     pairing,
+    security,
     sessions,
+    skills,
 )
 from nanobot.cli.common import WorkspaceOption, make_app
 from nanobot.errors import NanobotError, UsageError
@@ -70,7 +73,10 @@ app.add_typer(pairing.app, name="pairing")
 app.add_typer(goals.app, name="goal")
 app.add_typer(children.app, name="children")
 app.command("doctor")(doctor.doctor)
+app.command("backup")(backup.backup)
 app.add_typer(audit.app, name="audit")
+app.add_typer(security.app, name="security")
+app.add_typer(skills.app, name="skills")
 app.command("channels")(channels.channels)
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nanobot.stores.lock import StateLock
     from nanobot.stores.sessions import SessionManager
 
+SEAL = "seal.json"  # `security.state_key.NAME`, which is not imported for --help
+
 app = make_app("Look at histories and move them about. Commands that change one refuse while a gateway runs.")
 
 KeyArgument = Annotated[str, typer.Argument(help="The session's key, such as slack:C1 or websocket:cli.")]
@@ -179,6 +181,8 @@ def export_copy(workspace: Path, key: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="nanobot-export-") as name:
         copy = Path(name) / "sessions"
         copy.mkdir()
+        if (folder.parent / SEAL).is_file():  # an encrypted copy is read with the same keys
+            shutil.copyfile(folder.parent / SEAL, copy.parent / SEAL)
         if (folder / f"{stem}.jsonl").is_file():
             shutil.copyfile(folder / f"{stem}.jsonl", copy / f"{stem}.jsonl")
         if (folder / "archive" / stem).is_dir():

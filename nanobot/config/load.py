@@ -1,6 +1,7 @@
 """Reading `<workspace>/config.toml` into one Config."""
 
 import ipaddress
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,8 @@ from nanobot.config.schema import (
 )
 from nanobot.errors import ConfigError
 from nanobot.manifest import FILE, read
+from nanobot.security import state_key
+from nanobot.watch_settings import Watchers
 from nanobot.workspace import CONFIG_FILE, state_dir
 
 
@@ -43,6 +46,7 @@ class Config(msgspec.Struct, frozen=True):
     goals: Goals
     delegation: Delegation
     executors: Executors
+    watchers: Watchers
     sessions: Sessions
     security: Security
     delivery: Delivery
@@ -67,6 +71,7 @@ class Config(msgspec.Struct, frozen=True):
             found.update(model.headers.values())
         for channel in self.channels.values():
             found.update(channel.secrets())
+        found.update(os.environ.get(name, "") for name in (state_key.VARIABLE, state_key.NEW_VARIABLE))
         return frozenset(found - {""})
 
 
@@ -109,6 +114,10 @@ def load(workspace: Path, *, host: str | None = None, port: int | None = None) -
     for channel in tables.values():
         if channel.enabled and not any(key[:2] == ("channels", channel.name) for key in reported):
             found += channels.lacking(channel, where)
+    found += [
+        f"{where(tuple(key.split('.')))}: {key} is no regular expression: {reason}. Correct it."
+        for key, reason in settings.watchers.problems()
+    ]
     _check_host(http, tables, "--host" if host else where(("http", "host")), found)
     if found:
         raise ConfigError("\n".join(found))
@@ -121,6 +130,7 @@ def load(workspace: Path, *, host: str | None = None, port: int | None = None) -
         goals=settings.goals,
         delegation=settings.delegation,
         executors=settings.executors,
+        watchers=settings.watchers,
         sessions=settings.sessions,
         security=settings.security,
         delivery=settings.delivery,

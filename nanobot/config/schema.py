@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from nanobot.pricing import Price
+from nanobot.watch_settings import Watchers
+
 Kind = Literal["openai", "anthropic", "local", "scripted"]
 Count = Annotated[int, Meta(gt=0)]
 Positive = Annotated[float, Meta(gt=0)]
@@ -34,6 +37,7 @@ class ModelSettings(Struct, frozen=True):
     path: str = ""  # of a GGUF, for kind = "local"
     headers: dict[str, str] = {}
     extra: dict[str, Any] = {}
+    prices: dict[str, Price] = {}  # by the model's name, to tell what a conversation cost
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """What may be shown: neither the key nor the headers, which often hold one."""
@@ -60,7 +64,11 @@ class Delegation(Struct, frozen=True):
     max_children: Annotated[int, Meta(ge=0)] = 4  # per session; 0 forbids delegating
     max_depth: Annotated[int, Meta(ge=0)] = 2
     timeout: Positive = 3600.0
+    max_tokens: Annotated[int, Meta(ge=0)] = 0  # of one turn; 0 = only the goal's budget limits it
     allowed_dirs: tuple[str, ...] = ()
+    restarts: Annotated[int, Meta(ge=0)] = 2  # of an outside agent's turn whose process dies or hangs
+    health_interval: Positive = 30.0  # between looks at it
+    stall_timeout: Positive = 900.0  # without a word or work, before it counts as hung
 
 
 class Codex(Struct, frozen=True):
@@ -96,6 +104,7 @@ class Security(Struct, frozen=True):
     allowed_hosts: tuple[str, ...] = ()  # that web_fetch may reach although they are not public
     exec_timeout: Count = 120
     max_file_mb: Count = 20
+    encrypt_state: bool = False  # histories, files and messages on the disk; needs the extra `encryption`
 
 
 class Delivery(Struct, frozen=True):
@@ -117,6 +126,7 @@ class Settings(Struct, frozen=True):
     goals: Goals = Goals()
     delegation: Delegation = Delegation()
     executors: Executors = Executors()
+    watchers: Watchers = Watchers()
     sessions: Sessions = Sessions()
     security: Security = Security()
     delivery: Delivery = Delivery()

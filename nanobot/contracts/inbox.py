@@ -129,6 +129,16 @@ class InboxContract:
         assert row is not None
         assert row.status == "pending"
 
+    async def test_steering_nudges_alone_leaves_what_people_said(self, store: Store) -> None:
+        await accept(store, "a")
+        claim = await take(store)
+        [said] = await accept(store, "b")
+        [nudge] = await accept(store, "n", kind="nudge")
+        assert [row.id for row in await store.inbox.steer(claim, only_nudges=True)] == [nudge]
+        row = await store.inbox.row(said)
+        assert row is not None
+        assert row.status == "pending"
+
     async def test_a_commit_ends_the_turn_and_queues_its_answer_in_one(self, store: Store) -> None:
         [first] = await accept(store, "a")
         [made] = await store.inbox.commit(await take(store), [first], [reply(first)])
@@ -240,6 +250,20 @@ class InboxContract:
         assert claim.rows[0].inbound == said("user-a", "better")
         assert not await store.inbox.edit("telegram", "user-a", "too late")
 
+    async def test_a_message_is_found_by_its_platforms_id_until_it_is_forgotten(self, store: Store) -> None:
+        [first] = await accept(store, "a")
+        waiting = await store.inbox.find("telegram", "user-a")
+        claim = await take(store)
+        running = await store.inbox.find("telegram", "user-a")
+        await store.inbox.commit(claim, [first])
+        ended = await store.inbox.find("telegram", "user-a")
+        assert [(row.id, row.status) for row in (waiting, running, ended) if row] == [
+            (first, "pending"),
+            (first, "running"),
+            (first, "done"),
+        ]
+        assert await store.inbox.find("slack", "user-a") is None
+
     async def test_waiting_names_the_sessions_with_something_to_do(self, store: Store) -> None:
         chats = [Address("telegram", name) for name in ("3", "1", "2")]
         for chat in chats:
@@ -271,3 +295,12 @@ class InboxContract:
         assert before is not None
         assert after is not None
         assert after.seq > before.seq
+
+    async def test_the_files_of_accepted_messages_are_known(self, store: Store) -> None:
+        start = datetime.now(UTC) - SOON
+        picture = Attachment("/media/x.png", "x.png", "image/png", 12)
+        for number in range(3):
+            one = Inbound("slack", str(number), "C1", "look", media=(picture,) if number == 1 else ())
+            await store.inbox.accept(one)
+        assert await store.inbox.media(start) == {"/media/x.png"}
+        assert await store.inbox.media(start + 2 * SOON) == set()

@@ -7,6 +7,7 @@ from nanobot.events import Usage
 from nanobot.executor import Spent, Step, Verdict
 from nanobot.executors.codex_events import mapping, maps, money, number, shown, text
 
+CHARACTERS = 4  # of a token, about
 SYNTHETIC = "<synthetic>"  # the model's name on a message that claude itself wrote, for example an API error
 
 
@@ -24,6 +25,10 @@ class ClaudeEvents:
         self._retry = ""
         self._thread = ""
         self._tools: dict[str, str] = {}  # a call's id → its tool's name
+        self._replayed = False  # the prompt came back
+        self._spent = Spent()  # as results told it: what is said in between may make one turn end twice
+        self._total = self._before
+        self._calls: dict[str, Usage] = {}  # a message's id → its usage, until a result tells it exactly
 
     def feed(self, event: Mapping[str, Any]) -> Sequence[Step]:
         at = text(event.get("timestamp"))
@@ -35,27 +40,33 @@ class ClaudeEvents:
                 return self._assistant(
                     mapping(event.get("message")), at, text(event.get("parent_tool_use_id"))
                 )
+            case "user" if event.get("isReplay"):
+                return self._replay(mapping(event.get("message")), at)
             case "user":
                 return self._user(mapping(event.get("message")), at)
             case "result":
                 self._result = event
+                self._settle(event)
                 if event.get("is_error"):
                     return [Step("error", text=self._failure(event), state="failed", turn=self._turn)]
         return ()
 
     def verdict(self) -> Verdict:
         result = self._result
+        spent = self._spent + Spent(sum(self._calls.values(), Usage()))
         if result is None:
-            return Verdict(answer=self._answer, error=self._retry, thread=self._thread, total=self._before)
+            total = self._before + spent
+            return Verdict(
+                answer=self._answer, error=self._retry, thread=self._thread, spent=spent, total=total
+            )
         failed = bool(result.get("is_error")) or not text(result.get("subtype")).startswith("success")
-        spent, total = self._spending(result)
         return Verdict(
             said="failed" if failed else "completed",
             answer=self._answer if failed else text(result.get("result")) or self._answer,
             error=self._failure(result) if failed else "",
             thread=self._thread,
             spent=spent,
-            total=total,
+            total=self._total,
             denied=[text(one.get("tool_name")) for one in maps(result.get("permission_denials"))],
         )
 
@@ -83,6 +94,8 @@ class ClaudeEvents:
     def _assistant(self, message: Mapping[str, Any], at: str, parent: str) -> Sequence[Step]:
         steps: list[Step] = []
         synthetic = message.get("model") == SYNTHETIC
+        if not synthetic:
+            self._count(message)
         for block in maps(message.get("content")):
             match block.get("type"):
                 case "text" if synthetic:
@@ -136,6 +149,31 @@ class ClaudeEvents:
             )
         return steps
 
+    def _replay(self, message: Mapping[str, Any], at: str) -> Sequence[Step]:
+        """What was said to it, as it took it in. The first is the prompt."""
+        if not self._replayed:
+            self._replayed = True
+            return ()
+        return [Step("said", text=shown(message.get("content")), at=at, turn=self._turn)]
+
+    def _count(self, message: Mapping[str, Any]) -> None:
+        """A message comes in several lines, each with the usage at its start: its output is estimated by its length."""
+        written = sum(
+            len(text(block.get("text")) or text(block.get("thinking")) or str(block.get("input") or ""))
+            for block in maps(message.get("content"))
+        )
+        message_id = text(message.get("id"))
+        before = self._calls.get(message_id, Usage())
+        usage = _run_usage(mapping(message.get("usage")))
+        output = max(usage.output, before.output + written // CHARACTERS)
+        self._calls[message_id] = Usage(max(usage.input, before.input), output, usage.cached)
+
+    def _settle(self, result: Mapping[str, Any]) -> None:
+        """A result tells exactly what was estimated before it."""
+        self._calls.clear()
+        spent, self._total = self._spending(result)
+        self._spent += spent
+
     def _failure(self, result: Mapping[str, Any]) -> str:
         errors = result.get("errors")
         errors = errors if isinstance(errors, list) else ()
@@ -156,8 +194,8 @@ class ClaudeEvents:
             spent = Spent(usage, sum(money(one.get("costUSD")) or 0.0 for one in runs))
         else:
             usage = _run_usage(mapping(result.get("usage")))
-            spent = Spent(usage, None if cost is None else max(0.0, cost - (self._before.cost_usd or 0.0)))
-        total = self._before + spent
+            spent = Spent(usage, None if cost is None else max(0.0, cost - (self._total.cost_usd or 0.0)))
+        total = self._total + spent
         return spent, total if cost is None else Spent(total.usage, cost)
 
 

@@ -2,17 +2,23 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
-from nanobot.errors import Refused
 from nanobot.executor import Job
 from nanobot.executors import discovery
 from nanobot.executors.codex_events import CodexEvents
-from nanobot.security.environment import passed
+from nanobot.security.context import SecurityContext
 
 DANGER = "danger-full-access"
-DANGER_LEVELS = frozenset({"low", "medium"})
+# Seen with 0.163: "unexpected status 401 Unauthorized: …", "Missing environment variable: `…`".
+UNKNOWN_USER = re.compile(r"\b401\b|unauthorized|not logged in|missing environment variable", re.IGNORECASE)
+LOG_IN = (
+    "log in: run `codex login` as the user the gateway runs as; or give it a key: "
+    '[executors.codex] env = { CODEX_API_KEY = "…" }'
+)
 # Without these it calls home before each turn (6.6 s where there is no network, else 0.4 s), and one that cannot
 # connect tries for ever.
 QUIET: Mapping[str, Any] = {
@@ -48,20 +54,20 @@ class Settings(Protocol):
 
 class Codex:
     name = "codex"
+    sums = True
+    speaks = False  # `codex exec` reads one prompt
 
-    def __init__(self, settings: Settings, level: str) -> None:
+    def __init__(self, settings: Settings, security: SecurityContext) -> None:
         self._settings = settings
-        self._level = level
+        self._security = security
 
     def command(self, job: Job) -> list[str]:
         settings = self._settings
-        line = [discovery.find("codex", settings.command), "exec", "-C", str(job.working_dir)]
+        self._security.agent_dir(job.working_dir)  # it may have become a link since it was chosen
+        program = self._security.program(discovery.find("codex", settings.command), settings.command)
+        line = [program, "exec", "-C", str(job.working_dir)]
         if settings.sandbox == DANGER:
-            if self._level not in DANGER_LEVELS:
-                raise Refused(
-                    f"codex may not run without a sandbox at security level {self._level}",
-                    '[executors.codex] sandbox = "workspace-write", or [security] level = "medium"',
-                )
+            self._security.refuse_plain_agent("codex", '[executors.codex] sandbox = "workspace-write"')
             line.append("--dangerously-bypass-approvals-and-sandbox")
         else:
             line += ["-s", settings.sandbox]  # its own default would be read-only
@@ -76,10 +82,23 @@ class Codex:
         return [*line, "-"]  # the prompt is on standard input: as an argument it may have 128 KiB
 
     def environment(self) -> dict[str, str]:
-        return passed(os.environ, ("CODEX_", "OPENAI_"), self._settings.env)
+        return self._security.agent_environment(("CODEX_", "OPENAI_"), self._settings.env)
+
+    def said(self, text: str) -> bytes:
+        return text.encode("utf-8", "replace")
+
+    def ledger(self, thread: str) -> Path | None:
+        """Codex's own record of the thread. Its stream names tokens at the turn's end only, its record after each tool."""
+        home = self.environment().get("CODEX_HOME") or os.path.expanduser("~/.codex")  # noqa: PTH111 - a text stays one
+        if not thread.replace("-", "").isalnum():
+            return None
+        return next(Path(home, "sessions").glob(f"*/*/*/rollout-*{thread}.jsonl"), None)
 
     def parser(self, job: Job) -> CodexEvents:
         return CodexEvents(job.total if job.thread else None, job.turn)
+
+    def hint(self, error: str) -> str:
+        return LOG_IN if UNKNOWN_USER.search(error) else ""
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

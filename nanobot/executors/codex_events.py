@@ -48,6 +48,11 @@ class CodexEvents:
                 usage = event.get("usage")
                 if isinstance(usage, Mapping):
                     self._total = Spent(_usage(usage))
+            case "event_msg":  # of its own record: what the thread used so far
+                told = mapping(event.get("payload"))
+                usage = mapping(told.get("info")).get("total_token_usage")
+                if told.get("type") == "token_count" and isinstance(usage, Mapping) and not self._said:
+                    self._total = Spent(_usage(usage))
         return ()
 
     def verdict(self) -> Verdict:

@@ -6,14 +6,14 @@ resumption after a crash.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from nanobot.agent.loop import Draining
 from nanobot.errors import NanobotError
-from nanobot.executor import Executor, Job, ProcessRecord, Result, Step
-from nanobot.executors.run import ExecutorRun
+from nanobot.executor import Executor, Job, ProcessRecord, Result, Step, Verdict
+from nanobot.executors.lasting import Care, LastingRun
 from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text
 from nanobot.models.media import text_of
 from nanobot.trajectory import told
@@ -21,14 +21,18 @@ from nanobot.trajectory import told
 PREFIX = "executor/"
 SHOWN = 300  # steps of a turn that are shown live and kept in the history; the trajectory has all
 DRAIN_POLL = 0.5  # seconds until it is noticed that the gateway stops
+Say = Callable[[str], Awaitable[bool]]
 NO_ANSWER = "(no response captured)"
 
 
 class Desk(Protocol):
     """Who keeps the records of sub-sessions."""
 
-    async def job(self, session: str, prompt: str) -> Job:
-        """This turn as a job. Raises NanobotError where the session is no sub-session."""
+    async def job(self, session: str, said: Sequence[str]) -> Job:
+        """This turn as a job; `said` is what was said since the last answer, this turn's last.
+
+        Raises NanobotError where the session is no sub-session.
+        """
         ...
 
     async def started(self, session: str, process: ProcessRecord | None, thread: str) -> None:
@@ -38,6 +42,19 @@ class Desk(Protocol):
     async def finished(self, session: str, result: Result) -> None: ...
 
     def stepped(self, session: str, step: Step) -> None: ...
+
+    @property
+    def care(self) -> Callable[[str], Care]:
+        """Of a session's turn, should its process die or hang."""
+        ...
+
+    def used(self, session: str, verdict: Verdict) -> None:
+        """What a turn used so far; told whenever more of it is known."""
+        ...
+
+    def speaks(self, session: str, say: Say | None) -> None:
+        """How a turn that runs is spoken to; None when it has ended."""
+        ...
 
     def keep(self) -> bool:
         """Whether a turn that is cancelled now goes on without us: the gateway stops, not the work."""
@@ -66,7 +83,15 @@ class ExecutorModel:
 
         try:
             job = await self._desk.job(request.session, asked(request))
-            run = ExecutorRun(self._executor, job, stepped, keep=self._desk.keep)
+            care = self._desk.care(request.session)
+            run = LastingRun(
+                self._executor,
+                job,
+                stepped,
+                care,
+                keep=self._desk.keep,
+                on_spent=lambda verdict: self._desk.used(request.session, verdict),
+            )
             await run.start()
         except NanobotError as error:
             await self._desk.finished(request.session, Result("failed", error=str(error)))
@@ -75,6 +100,8 @@ class ExecutorModel:
         waiting = asyncio.create_task(run.wait())
         waiting.add_done_callback(lambda _: fresh.set())
         try:
+            if self._executor.speaks:
+                self._desk.speaks(request.session, run.say)
             await self._desk.started(request.session, run.process, job.thread)
             thread, shown = job.thread, 0
             while not waiting.done() or steps:
@@ -93,6 +120,7 @@ class ExecutorModel:
                         yield Reasoning(told(step) + "\n")
             result = waiting.result()
         finally:
+            self._desk.speaks(request.session, None)
             if not waiting.done():
                 waiting.cancel()
                 await asyncio.wait([waiting])
@@ -101,17 +129,17 @@ class ExecutorModel:
             yield Text(result.answer or NO_ANSWER)
             yield Finished("stop", result.spent.usage)
         else:
-            yield Failed("invalid", f"{self._executor.name} {result.status}: {result.error}")
+            yield Failed("invalid", f"{self._executor.name} {result.status}: {result.problem}")
 
     async def close(self) -> None: ...
 
 
-def asked(request: ModelRequest) -> str:
-    """What was said since the last answer."""
+def asked(request: ModelRequest) -> list[str]:
+    """What was said since the last answer, oldest first."""
     said: list[str] = []
     for line in reversed(request.messages):
         if line.get("role") == "assistant":
             break
         if line.get("role") == "user":
             said.append(text_of(line))
-    return "\n\n".join(reversed(said))
+    return said[::-1]

@@ -24,10 +24,13 @@ from nanobot.executor import (
     ProcessRecord,
     Reason,
     Result,
+    Spent,
     Step,
+    Verdict,
     conclude,
 )
 from nanobot.executors.reader import LineReader
+from nanobot.executors.voice import Voice
 from nanobot.security import tree
 
 OUTPUT_LIMIT = 256 << 20  # bytes of one turn's output; what prints more is ended
@@ -36,12 +39,21 @@ QUICK_POLL = 0.02  # while there is something to read
 INTERRUPT_SECONDS = 3.0  # after SIGINT, which lets claude write its last word
 TERMINATE_SECONDS = 6.0  # after SIGTERM; claude takes 1.6 s to clean up
 LINGER_SECONDS = 10.0  # what a tool may take to exit after its last word
+LEDGER_SECONDS = 1.0  # between looks into a tool's own record of what it uses
 STDERR_KEPT = 16_384  # bytes, from its end
 # The traps leave the shell alive when the tool is signalled; the tool itself starts with the default actions.
 # The limit holds for each file: nothing it writes may fill the disk. In blocks of 512 bytes.
 _SHELL = (
     'trap : INT TERM HUP; status="$1"; { ulimit -c 0; ulimit -f "$2"; } 2>/dev/null; shift 2; "$@"; '
     'code=$?; echo "$code" > "$status.new" && mv "$status.new" "$status"; exit "$code"'
+)
+# The same for a tool that is spoken to: it hears the prompt's file, and then what comes over our pipe (3).
+_SPOKEN = (
+    'trap : INT TERM HUP; status="$1"; exec 3<&0; { ulimit -c 0; ulimit -f "$2"; } 2>/dev/null; prompt="$3"; '
+    'shift 3; way="$status.in"; rm -f "$way"; mkfifo -m 600 "$way" || exit 70; '
+    '{ cat "$prompt"; exec cat <&3; } > "$way" & feeder=$!; "$@" < "$way" 3<&-; '
+    'code=$?; kill "$feeder" 2>/dev/null; rm -f "$way"; '
+    'echo "$code" > "$status.new" && mv "$status.new" "$status"; exit "$code"'
 )
 
 
@@ -56,8 +68,12 @@ class ExecutorRun:
         *,
         keep: Callable[[], bool] = lambda: False,
         output_limit: int = OUTPUT_LIMIT,
+        on_spent: Callable[[Verdict], None] = lambda _verdict: None,
     ) -> None:
-        """`keep` says, when `wait` is cancelled, whether the process is to live on."""
+        """`keep` says, when `wait` is cancelled, whether the process is to live on.
+
+        `on_spent` is told whenever it is known that more was used.
+        """
         self.job = job
         self.process: ProcessRecord | None = None
         self._executor = executor
@@ -71,6 +87,11 @@ class ExecutorRun:
         self._known: set[tree.Identity] = set()
         self._reason: Reason = ""
         self._why = ""
+        self._voice: Voice | None = None
+        self._ledger: LineReader | None = None
+        self._ledger_at = 0.0
+        self._on_spent = on_spent
+        self._spent = Spent()
         self._stop = asyncio.Event()
         self._said_at = 0.0
 
@@ -78,6 +99,16 @@ class ExecutorRun:
     def thread(self) -> str:
         """The conversation's own name, once the tool has told it."""
         return self._parser.verdict().thread
+
+    @property
+    def said(self) -> bool:
+        """Whether the tool has told how its turn ended."""
+        return self._parser.verdict().said is not None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether we ended it, or were about to."""
+        return self._stop.is_set()
 
     @property
     def _too_much(self) -> str:
@@ -91,23 +122,21 @@ class ExecutorRun:
         if job.process is not None:
             return  # it ran and is gone, without a status: what it wrote is all there is
         command = self._executor.command(job)
-        job.folder.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(_write_private, job.file("prompt"), job.prompt.encode("utf-8", "replace"))
+        job.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        job.folder.mkdir(mode=0o700, exist_ok=True)
+        await asyncio.to_thread(_write_private, job.file("prompt"), self._executor.said(job.prompt))
         blocks = max(self._output_limit // 512 * 4, 1)
         with (
             job.file("prompt").open("rb") as stdin,
             _open_private(job.file("jsonl")) as stdout,
             _open_private(job.file("stderr")) as stderr,
         ):
-            line = [
-                "/bin/sh",
-                "-c",
-                _SHELL,
-                self._executor.name,
-                str(job.file("exit")),
-                str(blocks),
-                *command,
-            ]
+            given = [str(job.file("exit")), str(blocks)]
+            if self._executor.speaks:
+                self._voice = Voice()
+                given.append(str(job.file("prompt")))
+            shell = _SPOKEN if self._voice else _SHELL
+            line = ["/bin/sh", "-c", shell, self._executor.name, *given, *command]
             environment = {**self._executor.environment(), tree.MARKER: job.marker}
 
             try:
@@ -116,15 +145,24 @@ class ExecutorRun:
                     line,
                     cwd=job.working_dir,
                     env=environment,
-                    stdin=stdin,
+                    stdin=self._voice.read_end if self._voice else stdin,
                     stdout=stdout,
                     stderr=stderr,
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
+                self._hush()
                 raise ExecutorProblem(f"{self._executor.name} could not be started: {error}") from error
+        if self._voice:
+            self._voice.started()
         root = tree.identify(self._child.pid) or tree.Identity(self._child.pid, 0)
         self.process = ProcessRecord(root.pid, root.started, tree.boot_id(), job.marker)
+
+    async def say(self, text: str) -> bool:
+        """Say something to the tool while it works; False where it cannot hear it any more, or never could."""
+        if self._voice is None or self._parser.verdict().said is not None:
+            return False
+        return await self._voice.say(self._executor.said(text))
 
     def stop(self, reason: Reason = "killed", why: str = "") -> None:
         """End it; `wait` returns soon after. The first reason stands."""
@@ -148,7 +186,9 @@ class ExecutorRun:
                 self.let_go()
             raise
         finally:
+            self._hush()
             await _whatever_happens(self.end())
+            self.job.file("exit.in").unlink(missing_ok=True)
         await self._read(final=True)
         return self._result()
 
@@ -173,6 +213,10 @@ class ExecutorRun:
         if self._child is not None:
             self._child.returncode = 0  # else its destructor warns that nobody waited
         self._child = self.process = None
+
+    def _hush(self) -> None:
+        if self._voice is not None:
+            self._voice.close()
 
     # --- the process -----------------------------------------------------------------------------------------
 
@@ -216,9 +260,8 @@ class ExecutorRun:
         while self._running():
             if time.monotonic() > end:
                 return False
-            await asyncio.sleep(
-                QUICK_POLL
-            )  # a process of an earlier gateway is not our child: it can only be asked
+            # A process of an earlier gateway is not our child: it can only be asked.
+            await asyncio.sleep(QUICK_POLL)
         return True
 
     # --- its output ------------------------------------------------------------------------------------------
@@ -232,7 +275,33 @@ class ExecutorRun:
             await asyncio.sleep(0)
             if self._reader.offset > self._output_limit:
                 break
-        return self._reader.offset > before
+        read = self._reader.offset > before
+        if read:
+            self._said_at = time.monotonic()
+        if await self._look_into_ledger() or read:
+            verdict = self._parser.verdict()
+            if verdict.spent != self._spent:
+                self._spent = verdict.spent
+                self._on_spent(verdict)
+        return read
+
+    async def _look_into_ledger(self) -> bool:
+        """Read on in the tool's own record of what it uses, where it has one; it is large, and looked into seldom."""
+        now = time.monotonic()
+        if not self.thread or now - self._ledger_at < LEDGER_SECONDS:
+            return False
+        self._ledger_at = now
+        if self._ledger is None:
+            path = await asyncio.to_thread(self._executor.ledger, self.thread)
+            if path is None:
+                return False
+            self._ledger = LineReader(path)
+        before = self._ledger.offset
+        for events in self._ledger.read():
+            for event in events:
+                self._parser.feed(event)
+            await asyncio.sleep(0)
+        return self._ledger.offset > before
 
     def _judge(self, seconds: float) -> None:
         """End what takes too long, prints too much, or does not exit after its last word."""
@@ -243,7 +312,7 @@ class ExecutorRun:
                 if self.job.file(suffix).stat().st_size > self._output_limit:
                     self.stop("output_limit", self._too_much)
         if self._parser.verdict().said is not None:
-            self._said_at = self._said_at or time.monotonic()
+            self._hush()  # so that it exits; what it was told meanwhile it answers first
             if time.monotonic() - self._said_at > LINGER_SECONDS:
                 self.stop("")
 
@@ -253,9 +322,8 @@ class ExecutorRun:
             with suppress(FileNotFoundError):
                 if job.file(suffix).stat().st_size > self._output_limit:
                     os.truncate(job.file(suffix), self._output_limit)
-                    self.stop(
-                        "output_limit", self._too_much
-                    )  # it may have hit the limit of files before we looked
+                    # It may have hit the limit of files before we looked.
+                    self.stop("output_limit", self._too_much)
         code: int | None = None
         with suppress(OSError, ValueError):
             code = int(job.file("exit").read_text("ascii"))
@@ -268,7 +336,8 @@ class ExecutorRun:
             stderr=_tail(job.file("stderr")),
             limit=self._why,
         )
-        return msgspec.structs.replace(result, garbage=self._reader.garbage, exit_code=code)
+        hint = self._executor.hint(result.error) if result.status == "failed" else ""
+        return msgspec.structs.replace(result, garbage=self._reader.garbage, exit_code=code, hint=hint)
 
 
 def _tail(path: Path) -> str:

@@ -48,7 +48,15 @@ def read_turn(parser: Parser, path: Path, steps: Steps | None = None) -> Steps:
 def read_turns(folder: Path, executor: str) -> Steps:
     """All turns of a sub-session, in order."""
     found = Steps()
-    files = {path.stem.removeprefix("turn_"): path for path in folder.glob("turn_*.jsonl")}
-    for number in sorted((one for one in files if one.isdecimal()), key=int):
-        read_turn(PARSERS[executor](None, int(number)), files[number], found)
+    files = [(place, path) for path in folder.glob("turn_*.jsonl") if (place := _place(path.stem))]
+    for (number, _), path in sorted(files):
+        read_turn(PARSERS[executor](None, number), path, found)
     return found
+
+
+def _place(stem: str) -> tuple[int, float] | None:
+    """Turn and try of `turn_<n>` or `turn_<n>.try<m>`, which came before it."""
+    number, _, attempt = stem.removeprefix("turn_").partition(".try")
+    if not number.isdecimal() or (attempt and not attempt.isdecimal()):
+        return None
+    return int(number), float(attempt or "inf")

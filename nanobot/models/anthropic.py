@@ -6,7 +6,7 @@ from pathlib import Path
 from nanobot.model import Failed, ModelRequest
 from nanobot.models.failures import Target, classify, parse
 from nanobot.models.http import Decoder, HttpClient, HttpModel, ProviderSettings, secrets_of
-from nanobot.models.media import load_images
+from nanobot.models.media import Read, load_images
 from nanobot.models.wire_anthropic import AnthropicDecoder, credentials, request_body
 
 DEFAULT_URL = "https://api.anthropic.com/v1"
@@ -23,6 +23,7 @@ class AnthropicModel(HttpModel):
         *,
         context_window: int,
         roots: Sequence[Path] = (),
+        read: Read = Path.read_bytes,
     ) -> None:
         base = (settings.base_url or DEFAULT_URL).rstrip("/")
         if not base.endswith(("/v1", "/messages")):
@@ -30,13 +31,14 @@ class AnthropicModel(HttpModel):
         url = base if base.endswith("/messages") else f"{base}/messages"
         target = Target(name, url, secrets_of(settings), dict(settings.extra))
         self.roots = roots
+        self.read = read
         super().__init__(target, settings, client, context_window=context_window)
 
     def credentials(self, key: str) -> Mapping[str, str]:
         return credentials(key)
 
     async def encode(self, request: ModelRequest) -> Sequence[bytes]:
-        uncached, images = await load_images(request.messages, self.roots)
+        uncached, images = await load_images(request.messages, self.roots, self.read)
         return request_body(request, self.target, uncached=uncached, images=images)
 
     def decoder(self) -> Decoder:

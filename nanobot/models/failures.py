@@ -76,11 +76,10 @@ def parse(body: bytes) -> Complaint:
     """The complaint in a response's body, which may not be JSON at all."""
     try:
         return complaint(msgspec.json.decode(body))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body.decode("utf-8", "replace")
-        return Complaint(
-            "", "" if text.lstrip().startswith("<") else text
-        )  # a proxy's HTML page says nothing
+        # A proxy's HTML page says nothing.
+        return Complaint("", "" if text.lstrip().startswith("<") else text)
 
 
 def classify(target: Target, status: int, problem: Complaint, wait: float | None = None) -> Failed:

@@ -13,9 +13,8 @@ MAX_RETRY_AFTER = 60.0  # seconds; a provider that asks for more is not waited f
 OPENS_AFTER = 3  # failures in a row that make a model be skipped
 OPEN_FOR = 60.0  # seconds
 
-FINAL: frozenset[FailureKind] = frozenset(
-    {"context_overflow", "invalid"}
-)  # another try or model would not help
+# Another try or model would not help.
+FINAL: frozenset[FailureKind] = frozenset({"context_overflow", "invalid"})
 
 
 class FallbackModel:

@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from importlib import import_module
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -12,9 +14,10 @@ from loguru import logger
 from nanobot import __version__
 from nanobot.clock import deadline
 from nanobot.errors import DeadlineExceeded, NanobotError
-from nanobot.model import Failed, Finished, ModelEvent, ModelRequest
+from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Text
 from nanobot.models.failures import Target, retry_after
 from nanobot.models.sse import EventTooLong, Splitter
+from nanobot.models.turnstile import Place, Turnstile
 
 if TYPE_CHECKING:
     import aiohttp
@@ -23,7 +26,7 @@ CONNECT_TIMEOUT = 15.0  # seconds
 AFTER_FINISH = 5.0  # seconds a server may still take for usage and its end mark, once it gave a finish reason
 DRAIN = 0.2  # seconds to wait for the response's last bytes, so that its connection can be used again
 MAX_REFUSAL = 64 * 1024  # bytes of an error's body that are read
-PIECE = 256 * 1024  # bytes given to the socket at once
+PIECE = 64 * 1024  # bytes given to the socket at once
 
 T = TypeVar("T")
 
@@ -78,6 +81,7 @@ class HttpClient:
         self._trust_env = trust_env
         self._proxies: dict[str, str | None] = {}  # by URL; the environment does not change while we run
         self._session: aiohttp.ClientSession | None = None
+        self.turnstile = Turnstile()
 
     def session(self) -> "aiohttp.ClientSession":
         if self._session is None or self._session.closed:
@@ -99,11 +103,11 @@ class HttpClient:
             self._session = None
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: Sequence[bytes]
+        self, url: str, headers: Mapping[str, str], body: Sequence[bytes], place: Place
     ) -> "aiohttp.ClientResponse":
         """Send a body and return the response as soon as its headers are there; the caller bounds it.
 
-        Raises CallFailed where nobody answers.
+        The place at the turnstile is left when the body is written. Raises CallFailed where nobody answers.
         """
         session = self.session()
         import aiohttp  # noqa: PLC0415 - see session()
@@ -112,7 +116,9 @@ class HttpClient:
         proxy = self._proxy(url)
 
         def once() -> Awaitable["aiohttp.ClientResponse"]:
-            return session.post(url, data=_pieces(body), headers=sent, proxy=proxy, allow_redirects=False)
+            return session.post(
+                url, data=_pieces(body, place), headers=sent, proxy=proxy, allow_redirects=False
+            )
 
         try:
             try:
@@ -182,9 +188,11 @@ class HttpModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         ends_at = asyncio.get_running_loop().time() + self.timeout
         response = None
+        place = await self.client.turnstile.enter()
         try:
             body = await self.encode(request)
-            response = await self._wait(self._post(body), ends_at, self.timeout)
+            response = await self._wait(self._post(body, place), ends_at, self.timeout)
+            del body  # an answer may take minutes
             if response.status != 200:
                 refusal = await self._wait(response.content.read(MAX_REFUSAL), ends_at, self.idle_timeout)
                 yield self.classify(response.status, refusal, retry_after(response.headers))
@@ -194,12 +202,11 @@ class HttpModel:
             idle = self.timeout
             while (data := await self._next(reader, decoder, ends_at, idle)) is not None:
                 idle = self.idle_timeout
-                for datum in data:
-                    for event in decoder.feed(datum):
-                        yield event
-                        if isinstance(event, Finished | Failed):
-                            await reader.drain()
-                            return
+                for event in joined([event for datum in data for event in decoder.feed(datum)]):
+                    yield event
+                    if isinstance(event, Finished | Failed):
+                        await reader.drain()
+                        return
             for event in decoder.end():
                 yield event
         except CallFailed as error:
@@ -210,6 +217,7 @@ class HttpModel:
             logger.exception("call of {} failed", self.name)
             yield Failed("invalid", f"{self.name}: an unforeseen {type(error).__name__}; see the log.")
         finally:
+            place.leave()
             if response is not None:
                 response.close()  # a no-op after a response that was read to its end: its connection is kept
 
@@ -220,8 +228,8 @@ class HttpModel:
     async def close(self) -> None:
         """Nothing of its own: the pool belongs to the registry."""
 
-    def _post(self, body: Sequence[bytes]) -> "Awaitable[aiohttp.ClientResponse]":
-        return self.client.post(self.target.url, self.headers, body)
+    def _post(self, body: Sequence[bytes], place: Place) -> "Awaitable[aiohttp.ClientResponse]":
+        return self.client.post(self.target.url, self.headers, body, place)
 
     async def _next(
         self, reader: "_Reader", decoder: Decoder, ends_at: float, idle: float
@@ -282,16 +290,41 @@ class _Reader:
             return
 
 
+def joined(events: list[ModelEvent]) -> list[ModelEvent]:
+    """The events of one chunk, with texts that came together as one: whoever is behind has less to do."""
+    if len(events) < 2:
+        return events
+    out: list[ModelEvent] = []
+    texts: list[str] = []
+    for event in events:
+        if type(event) is Text:
+            texts.append(event.text)
+            continue
+        if texts:
+            out.append(Text("".join(texts)))
+            texts = []
+        out.append(event)
+    if texts:
+        out.append(Text("".join(texts)))
+    return out
+
+
 def secrets_of(settings: ProviderSettings) -> tuple[str, ...]:
     """What must not show in any sentence: the key, and whatever else goes in headers."""
     return tuple(value for value in (settings.api_key, *settings.headers.values()) if len(value) >= 8)
 
 
-async def _pieces(body: Sequence[bytes]) -> AsyncIterator[bytes]:
+async def _pieces(body: Sequence[bytes], place: Place) -> AsyncIterator[bytes]:
     """The body as few writes: small parts joined, none so large that one write holds the loop up."""
-    whole = b"".join(body)
-    for start in range(0, len(whole), PIECE):
-        yield whole[start : start + PIECE]
+    ends = list(accumulate(map(len, body)))
+    start = written = 0
+    while start < len(body):
+        stop = max(bisect_right(ends, written + PIECE, start), start + 1)
+        whole = body[start] if stop == start + 1 else b"".join(body[start:stop])
+        for at in range(0, len(whole), PIECE):
+            yield whole[at : at + PIECE]
+        start, written = stop, ends[stop - 1]
+    place.leave()
 
 
 def _reason(error: Exception) -> str:

@@ -16,6 +16,7 @@ from nanobot.errors import DeadlineExceeded, MissingExtra, ModelError
 from nanobot.model import Failed, ModelEvent, ModelRequest
 from nanobot.models import gguf
 from nanobot.models.http import HttpClient, ProviderSettings
+from nanobot.models.media import Read
 from nanobot.models.openai import OpenAIModel
 
 START_TIMEOUT = 120.0  # seconds; large files load slowly from a cold disk
@@ -25,8 +26,15 @@ HEALTHY = 60.0  # seconds of life after which a death counts as the first again
 CONTEXT, SMALL_CONTEXT = 16_384, 4096  # tokens, unless extra = { context = … }
 SMALL_OUTPUT = 768  # tokens; such a model rather rambles on than ends
 MAX_LOG = 1024 * 1024  # bytes
-# A small model repeats itself at llama.cpp's own defaults.
-SMALL_SAMPLING = {"temperature": 0.2, "top_p": 0.9, "repeat_penalty": 1.1}
+# A small model repeats itself at llama.cpp's own defaults: words, and with the first three alone whole paragraphs until
+# the limit. The last two are its "don't repeat yourself" sampler, over the last 1,024 tokens.
+SMALL_SAMPLING = {
+    "temperature": 0.2,
+    "top_p": 0.9,
+    "repeat_penalty": 1.1,
+    "dry_multiplier": 0.8,
+    "dry_penalty_last_n": 1024,
+}
 ENVIRONMENT = (
     "PATH",
     "HOME",
@@ -48,7 +56,13 @@ class LocalModel(OpenAIModel):
     """
 
     def __init__(
-        self, name: str, settings: ProviderSettings, state: Path, *, roots: Sequence[Path] = ()
+        self,
+        name: str,
+        settings: ProviderSettings,
+        state: Path,
+        *,
+        roots: Sequence[Path] = (),
+        read: Read = Path.read_bytes,
     ) -> None:
         if find_spec("xllamacpp") is None:
             raise MissingExtra("The embedded model", "local")
@@ -59,7 +73,8 @@ class LocalModel(OpenAIModel):
         context = int(extra.pop("context", SMALL_CONTEXT if self.small else CONTEXT))
         threads = int(extra.pop("threads", 0))
         # An own pool without the environment's proxies: this server is on loopback.
-        super().__init__(name, settings, HttpClient(trust_env=False), context_window=context, roots=roots)
+        client = HttpClient(trust_env=False)
+        super().__init__(name, settings, client, context_window=context, roots=roots, read=read)
         self.target = msgspec.structs.replace(self.target, extra=extra, secrets=())
         self.server = LocalServer(file, state / "logs" / "local-model.log", context=context, threads=threads)
 
@@ -151,9 +166,10 @@ class LocalServer:
 
     async def _start(self) -> None:
         self._started_at = asyncio.get_running_loop().time()
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        mode = "ab" if self.log.exists() and self.log.stat().st_size < MAX_LOG else "wb"
-        with self.log.open(mode) as log:
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.log.exists() and self.log.stat().st_size >= MAX_LOG:
+            self.log.unlink()
+        with os.fdopen(os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-P",  # what lies in the working directory is not ours to import

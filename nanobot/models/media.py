@@ -2,20 +2,51 @@
 
 import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from nanobot.messages import Line
+from nanobot.model import ToolSpec
 
 MAX_IMAGE = 5 * 1024 * 1024  # bytes; both providers' limit
 IMAGE_LINES = 4  # the last user lines with images whose images are sent
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+KEPT = (
+    200  # lines from which on a history's encoded lines are kept: for fewer, encoding costs less than memory
+)
+KNOWN_TOOLS = 8  # lists of tools whose encoding is kept
 CONTEXT = ("\n\n<runtime_context>\n", "\n</runtime_context>")
 
 encoder = msgspec.json.Encoder()
+
+
+class Tools:
+    """The encoded lists of tools, which are the same objects in every call: 10 kB that need not be made each time."""
+
+    def __init__(self, tool: Callable[[ToolSpec], dict[str, Any]]) -> None:
+        self._tool = tool
+        self._known: dict[int, tuple[Sequence[ToolSpec], bytes]] = {}
+
+    def __call__(self, specs: Sequence[ToolSpec]) -> bytes:
+        """The JSON list of these tools."""
+        known = self._known.get(id(specs))
+        if known is not None and known[0] is specs:
+            return known[1]
+        if len(self._known) >= KNOWN_TOOLS:
+            self._known.clear()
+        made = encoder.encode([self._tool(spec) for spec in specs])
+        self._known[id(specs)] = (specs, made)  # with the list itself, so that its id stays its own
+        return made
+
+
+# What no model here takes in: the person must not believe that it was heard.
+UNHEARD = {
+    "audio": "; you cannot hear it and nothing wrote it down: if it matters, say so and ask for text",
+    "video": "; you cannot see it and nothing described it: if it matters, say so and ask for text",
+}
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -23,6 +54,7 @@ class Image(msgspec.Struct, frozen=True):
     base64: str
 
 
+Read = Callable[[Path], bytes]  # a file of a history; raises OSError
 Images = Mapping[str, Image]  # by path
 
 
@@ -40,7 +72,9 @@ def image_lines(messages: Sequence[Line]) -> dict[int, list[str]]:
     return found
 
 
-async def load_images(messages: Sequence[Line], roots: Iterable[Path]) -> tuple[frozenset[int], Images]:
+async def load_images(
+    messages: Sequence[Line], roots: Iterable[Path], read: Read = Path.read_bytes
+) -> tuple[frozenset[int], Images]:
     """Read the images to show: the indexes of lines that may hold some, and what exists and is not too large."""
     lines = image_lines(messages)
     if not lines:
@@ -51,7 +85,7 @@ async def load_images(messages: Sequence[Line], roots: Iterable[Path]) -> tuple[
         for item in items_of(messages[index])
         if item["path"] in lines[index]
     }
-    return frozenset(lines), await asyncio.to_thread(_read, wanted, tuple(roots))
+    return frozenset(lines), await asyncio.to_thread(_read, wanted, tuple(roots), read)
 
 
 def text_of(line: Line, shown: Images | None = None) -> str:
@@ -63,7 +97,8 @@ def text_of(line: Line, shown: Images | None = None) -> str:
     if line.get("media") and line.get("role") in ("user", "tool"):
         for item in items_of(line):
             if not shown or item["path"] not in shown:
-                crumb = f"[file: {item['path']} ({item.get('mime') or 'application/octet-stream'})]"
+                mime = str(item.get("mime") or "application/octet-stream")
+                crumb = f"[file: {item.get('copy') or item['path']} ({mime}){UNHEARD.get(mime.partition('/')[0], '')}]"
                 text = f"{text}\n{crumb}" if text else crumb
     return text
 
@@ -96,6 +131,11 @@ def last_user(messages: Sequence[Line]) -> int:
     return -1
 
 
+def separated(parts: Sequence[bytes]) -> list[bytes]:
+    """The elements of a JSON list with their commas, unjoined: kept lines are shared, not copied, while a call runs."""
+    return [piece for part in parts for piece in (b",", part)][1:]
+
+
 def items_of(line: Line) -> list[dict[str, Any]]:
     """A line's files; older histories have bare paths."""
     media = line.get("media")
@@ -105,14 +145,14 @@ def items_of(line: Line) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict) and item.get("path")]
 
 
-def _read(wanted: Mapping[str, str], roots: Sequence[Path]) -> dict[str, Image]:
+def _read(wanted: Mapping[str, str], roots: Sequence[Path], read: Read) -> dict[str, Image]:
     images = {}
     for path, mime in wanted.items():
         for root in roots:
             file = root / path  # an absolute path stays what it is
             try:
                 if file.is_file() and file.stat().st_size <= MAX_IMAGE:
-                    images[path] = Image(mime, base64.b64encode(file.read_bytes()).decode())
+                    images[path] = Image(mime, base64.b64encode(read(file)).decode())
                     break
             except OSError:
                 continue

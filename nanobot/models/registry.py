@@ -18,15 +18,22 @@ KINDS = ("openai", "anthropic", "local", "scripted")
 class ModelRegistry:
     """Makes each model once, and shares one connection pool among them.
 
-    `state` is the state directory, where a local model's log goes; image paths are relative to it or to its parent.
+    `state` is the state directory, where a local model's log goes; image paths are relative to it or to its parent,
+    and `read` reads them.
     """
 
     def __init__(
-        self, providers: "Mapping[str, ProviderSettings]", *, context_window: int, state: Path
+        self,
+        providers: "Mapping[str, ProviderSettings]",
+        *,
+        context_window: int,
+        state: Path,
+        read: Callable[[Path], bytes] = Path.read_bytes,
     ) -> None:
         self._providers = providers
         self._context_window = context_window
         self._state = state
+        self._read = read
         self._models: dict[str, Model] = {}
         self._client: HttpClient | None = None
 
@@ -75,12 +82,13 @@ class ModelRegistry:
             return scripted
         roots = (self._state.parent, self._state)
         if settings.kind == "local":
-            local: Model = module.LocalModel(name, settings, self._state, roots=roots)
+            local: Model = module.LocalModel(name, settings, self._state, roots=roots, read=self._read)
             return local
         driver: Callable[..., Model] = (
             module.OpenAIModel if settings.kind == "openai" else module.AnthropicModel
         )
-        return driver(name, settings, self._pool(), context_window=self._context_window, roots=roots)
+        window = self._context_window
+        return driver(name, settings, self._pool(), context_window=window, roots=roots, read=self._read)
 
     def _pool(self) -> "HttpClient":
         if self._client is None:

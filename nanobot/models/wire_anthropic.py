@@ -15,7 +15,18 @@ from nanobot.events import Usage
 from nanobot.messages import Line
 from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text, ToolCall, ToolSpec
 from nanobot.models.failures import Target, classify, complaint
-from nanobot.models.media import CONTEXT, Images, calls_of, encoder, items_of, last_user, text_of
+from nanobot.models.media import (
+    CONTEXT,
+    KEPT,
+    Images,
+    Tools,
+    calls_of,
+    encoder,
+    items_of,
+    last_user,
+    separated,
+    text_of,
+)
 
 _CACHE = {"type": "ephemeral"}
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
@@ -52,7 +63,7 @@ def request_body(
     """The body in pieces. `uncached` are the lines whose bytes change from call to call because they show images."""
     body: dict[str, Any] = {"model": target.model, "max_tokens": request.max_output, "stream": True}
     if request.tools:
-        body["tools"] = [tool(spec) for spec in request.tools]
+        body["tools"] = msgspec.Raw(_tools(request.tools))
     if request.system:
         body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHE}]
     body.update(target.extra)
@@ -61,17 +72,21 @@ def request_body(
     }  # extra = { x = null } drops a field
     head = encoder.encode(body)
     messages = _messages(request, f"anthropic:{target.provider}", target.provider, uncached, images)
-    return [head[:-1], b',"messages":[', b",".join(messages), b"]}"]
+    return [head[:-1], b',"messages":[', *separated(messages), b"]}"]
 
 
 def tool(spec: ToolSpec) -> dict[str, Any]:
     return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
 
 
+_tools = Tools(tool)
+
+
 def _messages(
     request: ModelRequest, dialect: str, provider: str, uncached: frozenset[int], images: Images | None
 ) -> list[bytes]:
     wires: list[_Wire] = []
+    keep = len(request.messages) >= KEPT
     changing = last_user(request.messages) if request.context else -1
     for index, line in enumerate(request.messages):
         if index in uncached:
@@ -83,7 +98,8 @@ def _messages(
                 known = ""
             if known != dialect:
                 content = blocks(line, provider)
-                line.wire = (dialect, content)
+                if keep:
+                    line.wire = (dialect, content)
         role = "assistant" if line.get("role") == "assistant" else "user"
         if content:
             _add(wires, role, content)
@@ -245,7 +261,7 @@ class AnthropicDecoder:
     def feed(self, data: bytes) -> Sequence[ModelEvent]:
         try:
             event = _events.decode(data)
-        except msgspec.DecodeError as error:  # ValidationError too
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # ValidationError too
             return [Failed("cut", f"{self.target.name} sent what is no message event: {error}.")]
         match event.type:
             case "content_block_delta" if event.delta is not None:

@@ -14,7 +14,18 @@ from nanobot.events import Usage
 from nanobot.messages import Line, new_id
 from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text, ToolCall, ToolSpec
 from nanobot.models.failures import Target, classify, complaint
-from nanobot.models.media import CONTEXT, Images, calls_of, encoder, items_of, last_user, text_of
+from nanobot.models.media import (
+    CONTEXT,
+    KEPT,
+    Images,
+    Tools,
+    calls_of,
+    encoder,
+    items_of,
+    last_user,
+    separated,
+    text_of,
+)
 
 Dialect = Literal["openai", "plain"]  # plain: a template that knows neither tools nor images
 
@@ -51,7 +62,7 @@ def request_body(
         limit: request.max_output,
     }
     if request.tools and dialect == "openai":
-        body["tools"] = [tool(spec) for spec in request.tools]
+        body["tools"] = msgspec.Raw(_tools(request.tools))
     if request.session and limit == "max_completion_tokens":  # other servers may refuse what they do not know
         body["prompt_cache_key"] = sha256(request.session.encode()).hexdigest()[:32]
     body.update(target.extra)
@@ -59,7 +70,7 @@ def request_body(
         key: value for key, value in body.items() if value is not None
     }  # extra = { x = null } drops a field
     head = encoder.encode(body)
-    return [head[:-1], b',"messages":[', b",".join(_messages(request, dialect, uncached, images)), b"]}"]
+    return [head[:-1], b',"messages":[', *separated(_messages(request, dialect, uncached, images)), b"]}"]
 
 
 def tool(spec: ToolSpec) -> dict[str, Any]:
@@ -67,11 +78,15 @@ def tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+_tools = Tools(tool)
+
+
 def _messages(
     request: ModelRequest, dialect: Dialect, uncached: frozenset[int], images: Images | None
 ) -> list[bytes]:
     lines = request.messages
     parts: list[bytes] = []
+    keep = len(lines) >= KEPT
     if request.system:
         parts.append(encoder.encode({"role": "system", "content": request.system}))
     changing = last_user(lines) if request.context else -1
@@ -86,7 +101,8 @@ def _messages(
             known = ""
         if known != dialect:
             wire = message(line, dialect)
-            line.wire = (dialect, wire)
+            if keep:
+                line.wire = (dialect, wire)
         if wire:
             parts.append(wire)
     if request.context and changing < 0:
@@ -199,7 +215,7 @@ class OpenAIDecoder:
             return self.end()
         try:
             chunk = _chunks.decode(data)
-        except msgspec.DecodeError as error:  # ValidationError too
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # ValidationError too
             return [Failed("cut", f"{self.target.name} sent what is no chat completion chunk: {error}.")]
         if chunk.error:
             return [self._failed(chunk.error)]

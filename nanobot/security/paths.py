@@ -18,9 +18,8 @@ from typing import NamedTuple
 from nanobot.errors import Refused, ToolError
 
 HIDDEN = (".nanobot", "config.toml", "channels")
-READ_ONLY = (
-    "templates",
-)  # the gateway renders them, so writing one would be writing the gateway's own prompts
+# The gateway renders them, so writing one would be writing the gateway's own prompts.
+READ_ONLY = ("templates",)
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block the opening
@@ -164,6 +163,10 @@ class Boundary:
         except OSError as error:
             raise ToolError(f"{shown}: {error.strerror}") from error
         return mode is None
+
+    def exists(self, path: str) -> bool:
+        """Whether a regular file is there that tools may see."""
+        return self._mode(self.locate(path)) is not None
 
     def remove(self, path: str) -> None:
         """Unlink a file; one that is not there is well."""

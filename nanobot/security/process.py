@@ -39,6 +39,14 @@ class Finished(msgspec.Struct, frozen=True):
     left_out: int = 0  # bytes of the output's middle that were not kept
 
 
+_running: dict[tree.Identity, tuple[str, str]] = {}
+
+
+def of_session(session: str) -> dict[tree.Identity, str]:
+    """The commands that a session runs now, each with its marker."""
+    return {root: marker for root, (owner, marker) in list(_running.items()) if owner == session}
+
+
 class HeadAndTail:
     """The first and the last bytes of a stream of any length."""
 
@@ -80,8 +88,11 @@ async def run(
     stdin: bytes = b"",
     limits: Limits | None = None,
     output_limit: int = OUTPUT_LIMIT,
+    session: str = "",
 ) -> Finished:
     """Run to the end or for `timeout` seconds. When it returns or is cancelled, no process of the command is left.
+
+    While it runs, `of_session` knows it by the session it is run for.
 
     OSError where the command cannot be started.
     """
@@ -118,6 +129,8 @@ async def run(
         os.close(writable)
     root = tree.identify(process.pid)
     timed_out = False
+    if root and session:
+        _running[root] = (session, marker)
     try:
         async with asyncio.timeout(timeout):
             await _feed(process, stdin)
@@ -126,6 +139,8 @@ async def run(
         timed_out = True
     finally:
         await _finished_whatever_happens(_end(process, root, marker, output))
+        if root:
+            _running.pop(root, None)
         output.close()
     return Finished(
         code=process.returncode if process.returncode is not None else -9,

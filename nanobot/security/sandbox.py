@@ -30,11 +30,19 @@ _EMPTY = "/dev/null"
 
 
 def command(
-    inner: Sequence[str], *, boundary: Boundary, working_dir: Path, network: bool = False, processes: int = 0
+    inner: Sequence[str],
+    *,
+    boundary: Boundary,
+    working_dir: Path,
+    network: bool = False,
+    processes: int = 0,
+    covered: Sequence[Path] = (),
+    looking: bool = False,
 ) -> list[str]:
     """The command line that runs `inner` in the sandbox; `processes` bounds how many it may have at once (0 = no).
 
-    Raises Refused where bubblewrap is missing or where a hidden place is a link, which could be replaced from inside.
+    `covered` are resolved paths of programs that are not there inside; `looking` is for a command that only looks:
+    nothing of the working tree can be changed, and nothing is made in it to be covered. Raises Refused where bubblewrap is missing or where a hidden place is a link, which could be replaced from inside.
     """
     program, version = _found()
     if not program:
@@ -54,14 +62,24 @@ def command(
     if network:
         line += ["--share-net", "--ro-bind-try", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf"]
     line += _system()
+    for place in covered:
+        if str(place).startswith(tuple(f"{where}/" for where in _SYSTEM)):
+            line += ["--ro-bind", _EMPTY, str(place)]
     # Read-only as a whole: a gateway run by root keeps its user id inside, and kernel settings go by that alone.
     line += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
     if version >= (0, 6):
         line += ["--size", str(_TMP_BYTES), "--perms", "1777"]
     line += ["--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
-    line += ["--bind", str(boundary.root), str(boundary.root), *_covers(boundary)]
+    bind = "--ro-bind" if looking else "--bind"
+    line += [bind, str(boundary.root), str(boundary.root), *_covers(boundary, there=looking)]
     line += ["--remount-ro", "/", "--chdir", str(working_dir), "--"]
     return [*line, *_bounded(inner, processes)]
+
+
+def program() -> Path | None:
+    """The bubblewrap that would be run, resolved; None where there is none."""
+    path = shutil.which("bwrap")
+    return Path(os.path.realpath(path)) if path else None
 
 
 def probe() -> str:
@@ -131,13 +149,18 @@ def _system() -> list[str]:
     return line
 
 
-def _covers(boundary: Boundary) -> list[str]:
-    """Mounts over what is hidden or read-only, whether it exists or not: else a command could put its own there."""
+def _covers(boundary: Boundary, *, there: bool) -> list[str]:
+    """Mounts over what is hidden or read-only, whether it exists or not: else a command could put its own there.
+
+    With `there` only over what exists, which is enough where nothing can be made.
+    """
     line: list[str] = []
     for place in (*boundary.hidden, *boundary.read_only):
         if not place.is_relative_to(boundary.root) or any(
             other in place.parents for other in boundary.hidden
         ):
+            continue
+        if there and not place.exists():
             continue
         if place.is_symlink() or place.parent != boundary.root:
             raise Refused(

@@ -8,8 +8,9 @@ cleared its environment is found only by the sandbox, whose process namespace di
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ MARKER = "NANOBOT_RUN"
 OWNER = "NANOBOT_OWNER"  # the gateway a process may not outlive, as "<pid>.<start time>"
 _ROUNDS = 100  # of 10 ms: how long killed processes may take to disappear
 _PROC = Path("/proc")
+_MOST = 20_000  # processes looked at; a machine with more has other worries
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -49,13 +51,21 @@ def alive(identity: Identity) -> bool:
 
 def members(root: Identity, marker: str = "") -> list[Seen]:
     """The root and all that came of it; `marker` is the value of NANOBOT_RUN given to the root."""
+    return forest({root: marker})
+
+
+def forest(roots: Mapping[Identity, str]) -> list[Seen]:
+    """Several roots, each with its marker, and all that came of them, in one look at the process table."""
     table = {seen.identity.pid: seen for seen in _table()}
-    sought = f"{MARKER}={marker}".encode() if marker else b""
     found: dict[int, Seen] = {}
-    for pid, seen in table.items():
-        started_later = seen.identity.started >= root.started
-        if seen.identity == root or (started_later and (seen.session == root.pid or _marked(pid, sought))):
-            found[pid] = seen
+    for root, marker in roots.items():
+        sought = f"{MARKER}={marker}".encode() if marker else b""
+        for pid, seen in table.items():
+            started_later = seen.identity.started >= root.started
+            if seen.identity == root or (
+                started_later and (seen.session == root.pid or _marked(pid, sought))
+            ):
+                found[pid] = seen
     grown = True
     while grown:
         children = {p: s for p, s in table.items() if s.parent in found and p not in found}
@@ -136,8 +146,9 @@ def send(identity: Identity, number: signal.Signals) -> None:
 
 
 def _table() -> Iterator[Seen]:
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (seen := _look(int(entry.name))):
+    numbered = (entry for entry in _PROC.iterdir() if entry.name.isdigit())
+    for entry in islice(numbered, _MOST):
+        if seen := _look(int(entry.name)):
             yield seen
 
 

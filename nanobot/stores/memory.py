@@ -91,9 +91,9 @@ class MemoryInbox:
         self._state.leases[session] = (self._epoch, leader.id)
         return Claim(session, self._epoch, (leader, *rows[1:]), leader.attempts)
 
-    async def steer(self, claim: Claim) -> Sequence[Row]:
+    async def steer(self, claim: Claim, *, only_nudges: bool = False) -> Sequence[Row]:
         self._fence(claim)
-        rows = [row for row in self._open(claim.session) if mailbox.may_steer(row)]
+        rows = [row for row in self._open(claim.session) if mailbox.may_steer(row, only_nudges=only_nudges)]
         return [self._change(row, status="running", turn=claim.turn) for row in rows]
 
     async def commit(
@@ -139,6 +139,9 @@ class MemoryInbox:
         self._change(row, inbound=msgspec.structs.replace(row.inbound, text=text))
         return True
 
+    async def find(self, channel: str, message_id: str) -> Row | None:
+        return self._state.rows.get(self._state.ids.get((channel, message_id), ""))
+
     async def waiting(self) -> Sequence[str]:
         found: list[tuple[int, str]] = []
         for session in self._state.open:
@@ -167,6 +170,10 @@ class MemoryInbox:
             row = self._state.rows.pop(row_id)
             del self._state.ended[row_id], self._state.ids[row.inbound.channel, row.inbound.message_id]
         return len(old)
+
+    async def media(self, since: datetime) -> set[str]:
+        rows = [row for row in self._state.rows.values() if row.accepted_at >= since]
+        return {one.path for row in rows for one in row.inbound.media}
 
     def _open(self, session: str) -> list[Row]:
         return [self._state.rows[row_id] for row_id in self._state.open.get(session, ())]

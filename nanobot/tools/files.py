@@ -1,4 +1,4 @@
-"""read_file, write_file, edit_file, list_dir: all by way of the workspace's Boundary, on a worker thread."""
+"""read_file, write_file, edit_file, list_dir: all by way of the SecurityContext, on a worker thread."""
 
 import asyncio
 import difflib
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from nanobot.errors import ToolError
-from nanobot.security.levels import SecuritySettings
+from nanobot.security.context import SecurityContext
 from nanobot.security.paths import Boundary, Entry
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 
@@ -51,13 +51,12 @@ class List(msgspec.Struct, forbid_unknown_fields=True):
     ] = False
 
 
-def file_tools(boundary: Boundary, settings: SecuritySettings) -> Sequence[FunctionTool[Any]]:
-    most = settings.max_file_mb << 20
+def file_tools(security: SecurityContext) -> Sequence[FunctionTool[Any]]:
     changing = threading.Lock()  # sessions share the files: an edit must see the one before it
 
     @tool("read_file", "Read a text file of the workspace, with line numbers.", read_only=True)
     async def read_file(arguments: Read, context: ToolContext) -> ToolResult:
-        data = await asyncio.to_thread(boundary.within(context.workspace).read, arguments.path, most)
+        data = await asyncio.to_thread(security.within(context.workspace).read, arguments.path)
         if is_binary(data):
             raise ToolError(
                 f"{arguments.path} is binary ({len(data):,} bytes)", "use exec with file, strings or xxd"
@@ -71,8 +70,7 @@ def file_tools(boundary: Boundary, settings: SecuritySettings) -> Sequence[Funct
     )
     async def write_file(arguments: Write, context: ToolContext) -> ToolResult:
         data = arguments.content.encode()
-        _refuse_large(arguments.path, len(data), most)
-        place = boundary.within(context.workspace)
+        place = security.within(context.workspace)
 
         def put() -> bool:
             with changing:
@@ -86,15 +84,13 @@ def file_tools(boundary: Boundary, settings: SecuritySettings) -> Sequence[Funct
         "Replace a piece of text in a file. old_text must occur exactly once, or set replace_all.",
     )
     async def edit_file(arguments: Edit, context: ToolContext) -> ToolResult:
-        place = boundary.within(context.workspace)
+        place = security.within(context.workspace)
 
         def change() -> int:
             with changing:
-                text = _decoded(place.read(arguments.path, most), arguments.path)
+                text = _decoded(place.read(arguments.path), arguments.path)
                 changed, count = edited(text, arguments)
-                data = changed.encode()
-                _refuse_large(arguments.path, len(data), most)
-                place.write(arguments.path, data)
+                place.write(arguments.path, changed.encode())
             return count
 
         count = await asyncio.to_thread(change)
@@ -102,7 +98,8 @@ def file_tools(boundary: Boundary, settings: SecuritySettings) -> Sequence[Funct
 
     @tool("list_dir", "List a folder of the workspace: names, sizes and times of change.", read_only=True)
     async def list_dir(arguments: List, context: ToolContext) -> ToolResult:
-        return ToolResult(await asyncio.to_thread(listing, boundary.within(context.workspace), arguments))
+        place = security.within(context.workspace).boundary
+        return ToolResult(await asyncio.to_thread(listing, place, arguments))
 
     return (read_file, write_file, edit_file, list_dir)
 
@@ -179,11 +176,6 @@ def listing(boundary: Boundary, arguments: List) -> str:
     if total > len(rows):
         rows.append(f"[{total - len(rows):,} more; list a folder below, or use find_files]")
     return "\n".join(rows) or "(the folder is empty)"
-
-
-def _refuse_large(path: str, size: int, most: int) -> None:
-    if size > most:
-        raise ToolError(f"{path}: {size:,} bytes are more than the {most:,} allowed ([security] max_file_mb)")
 
 
 def _decoded(data: bytes, path: str) -> str:

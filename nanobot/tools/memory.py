@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from nanobot.errors import ToolError
+from nanobot.security.context import SecurityContext
 from nanobot.security.paths import Boundary
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 
@@ -26,7 +27,7 @@ class Forget(msgspec.Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(description="The remembered fact, or a part that only it has.", min_length=3)]
 
 
-def memory_tools(boundary: Boundary) -> Sequence[FunctionTool[Any]]:
+def memory_tools(security: SecurityContext) -> Sequence[FunctionTool[Any]]:
     changing = threading.Lock()  # sessions share the file
 
     @tool(
@@ -35,13 +36,13 @@ def memory_tools(boundary: Boundary) -> Sequence[FunctionTool[Any]]:
         idempotent=True,
     )
     async def remember(arguments: Remember, context: ToolContext) -> ToolResult:
-        place = boundary.within(context.workspace)
-        return ToolResult(await asyncio.to_thread(_change, place, changing, arguments))
+        place = security.within(context.workspace)
+        return ToolResult(await asyncio.to_thread(_change, place.boundary, changing, arguments))
 
     @tool("forget", "Remove a remembered fact.", idempotent=True)
     async def forget(arguments: Forget, context: ToolContext) -> ToolResult:
-        place = boundary.within(context.workspace)
-        return ToolResult(await asyncio.to_thread(_change, place, changing, arguments))
+        place = security.within(context.workspace)
+        return ToolResult(await asyncio.to_thread(_change, place.boundary, changing, arguments))
 
     return (remember, forget)
 

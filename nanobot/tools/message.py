@@ -3,7 +3,6 @@
 import asyncio
 import mimetypes
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -15,9 +14,9 @@ from msgspec import Meta
 
 from nanobot.clock import deadline
 from nanobot.errors import BadArguments, ChannelError, Refused, ToolError
+from nanobot.files import Files
 from nanobot.messages import Address, Attachment, new_id
-from nanobot.security.levels import SecuritySettings, rules
-from nanobot.security.paths import Boundary
+from nanobot.security.context import SecurityContext
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 
 Send = Callable[[Address, str, tuple[Attachment, ...]], Awaitable[str]]
@@ -37,10 +36,9 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def message_tool(
-    boundary: Boundary, outgoing: Path, settings: SecuritySettings, send: Send
+    security: SecurityContext, outgoing: Path, send: Send, store: Files
 ) -> FunctionTool[Message]:
     """`outgoing` is a folder of the state that holds attachments until they are delivered."""
-    most = settings.max_file_mb << 20
 
     @tool(
         "message",
@@ -50,9 +48,9 @@ def message_tool(
     async def message(arguments: Message, context: ToolContext) -> ToolResult:
         if not arguments.text.strip() and not arguments.files:
             raise BadArguments("message needs text or files")
-        address = _target(arguments, context.address, other_chats=rules(settings).other_chats)
-        place = boundary.within(context.workspace)
-        media = await asyncio.to_thread(_attached, place, outgoing, arguments.files, most)
+        address = _target(arguments, context.address, other_chats=security.rules.other_chats)
+        place = security.within(context.workspace)
+        media = await asyncio.to_thread(_attached, place, outgoing, store, arguments.files)
         try:
             async with deadline(SEND_SECONDS, "sending the message"):
                 ref = await send(address, arguments.text, media)
@@ -76,24 +74,25 @@ def _target(arguments: Message, here: Address, *, other_chats: bool) -> Address:
     return Address(here.channel, arguments.chat_id, arguments.thread)
 
 
-def _attached(boundary: Boundary, outgoing: Path, files: list[str], most: int) -> tuple[Attachment, ...]:
+def _attached(
+    security: SecurityContext, outgoing: Path, files: Files, paths: list[str]
+) -> tuple[Attachment, ...]:
     """Copies of the files: the original may be changed, or become a link to anywhere, before it is delivered."""
-    if not files:
+    if not paths:
         return ()
-    outgoing.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _forget_old(outgoing)
+    with suppress(FileNotFoundError):
+        _forget_old(outgoing)
     media: list[Attachment] = []
-    for path in files:
-        with boundary.file(path) as (opened, facts):
-            if facts.st_size > most:
-                raise ToolError(f"{path} has {facts.st_size:,} bytes, more than the {most:,} allowed")
+    for path in paths:
+        with security.boundary.file(path) as (opened, facts):
+            security.fits(path, facts.st_size)
             name = Path(path).name
             copy = outgoing / f"{new_id()}{Path(name).suffix[:16]}"
-            with os.fdopen(os.dup(opened), "rb") as source, copy.open("xb") as target:
-                shutil.copyfileobj(source, target)
-                size = target.tell()
+            with os.fdopen(os.dup(opened), "rb") as source:
+                data = source.read()
+            files.write(copy, data, keep=True)
         mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        media.append(Attachment(str(copy), name, mime, size))
+        media.append(Attachment(str(copy), name, mime, len(data)))
     return tuple(media)
 
 

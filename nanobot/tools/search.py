@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from nanobot.errors import BadArguments, Refused, ToolError
-from nanobot.security.paths import Boundary
+from nanobot.security.context import SecurityContext
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 from nanobot.tools.worker import TooLong, ask
 
@@ -29,7 +29,7 @@ class Grep(msgspec.Struct, forbid_unknown_fields=True):
     context: Annotated[int, Meta(description="Lines shown before and after each match.", ge=0, le=20)] = 0
 
 
-def search_tools(boundary: Boundary) -> Sequence[FunctionTool[Any]]:
+def search_tools(security: SecurityContext) -> Sequence[FunctionTool[Any]]:
     @tool(
         "find_files",
         "Find files by name, newest first; .git, node_modules and the like are left out.",
@@ -37,7 +37,7 @@ def search_tools(boundary: Boundary) -> Sequence[FunctionTool[Any]]:
         timeout=SECONDS + 10,
     )
     async def find_files(arguments: Find, context: ToolContext) -> ToolResult:
-        return await _scan("find", boundary.within(context.workspace), arguments)
+        return await _scan("find", security.within(context.workspace), arguments)
 
     @tool(
         "grep",
@@ -46,12 +46,13 @@ def search_tools(boundary: Boundary) -> Sequence[FunctionTool[Any]]:
         timeout=SECONDS + 10,
     )
     async def grep(arguments: Grep, context: ToolContext) -> ToolResult:
-        return await _scan("grep", boundary.within(context.workspace), arguments)
+        return await _scan("grep", security.within(context.workspace), arguments)
 
     return (find_files, grep)
 
 
-async def _scan(what: str, boundary: Boundary, arguments: Find | Grep) -> ToolResult:
+async def _scan(what: str, security: SecurityContext, arguments: Find | Grep) -> ToolResult:
+    boundary = security.boundary
     places = {"root": str(boundary.root), "hidden": [str(place) for place in boundary.hidden]}
     try:
         answer = await ask(

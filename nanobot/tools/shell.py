@@ -1,23 +1,19 @@
 """The exec tool: a shell command in the sandbox."""
 
 import asyncio
-import os
 import shutil
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from nanobot.errors import Refused, ToolError
-from nanobot.security import environment, process, sandbox
-from nanobot.security.levels import SecuritySettings, rules
-from nanobot.security.paths import Boundary
+from nanobot.errors import ToolError
+from nanobot.security import environment, process
+from nanobot.security.context import Prepared, SecurityContext
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 
 MAX_SECONDS = 600.0
 _SPARE = 30.0  # what ending a command may take beyond its own time
-
-REMEDY = "install bubblewrap, or set [security] allow_unsandboxed = true"
 
 
 class Exec(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,24 +24,31 @@ class Exec(msgspec.Struct, forbid_unknown_fields=True):
     ] = 0
 
 
-def exec_tool(boundary: Boundary, settings: SecuritySettings) -> FunctionTool[Exec]:
-    allowed = rules(settings)
-    network = allowed.network == "always" or (allowed.network == "configured" and settings.network)
-
+def exec_tool(security: SecurityContext) -> FunctionTool[Exec]:
     @tool(
         "exec",
         "Run a shell command in the workspace and return its output (stdout and stderr together) and exit code. "
         "Each call is a new shell without a terminal. Background processes are killed when the command ends. "
-        + ("The network can be used." if network else "There may be no network: use web_fetch for pages."),
+        + (
+            "The network can be used."
+            if security.network
+            else "There may be no network: use web_fetch for pages."
+        ),
         timeout=MAX_SECONDS + _SPARE,
     )
     async def run(arguments: Exec, context: ToolContext) -> ToolResult:
-        place = boundary.within(context.workspace)
-        seconds = min(arguments.timeout or settings.exec_timeout, MAX_SECONDS)
-        command, env = await asyncio.to_thread(_prepare, place, settings, arguments, network=network)
-        limits = process.Limits(file_mb=settings.max_file_mb, memory_mb=allowed.memory_mb)
+        place = security.within(context.workspace)
+        seconds = min(arguments.timeout or security.exec_seconds, MAX_SECONDS)
+        ready = await asyncio.to_thread(_prepare, place, arguments)
         try:
-            done = await process.run(command, cwd=place.root, environment=env, timeout=seconds, limits=limits)
+            done = await process.run(
+                ready.line,
+                cwd=place.boundary.root,
+                environment=ready.environment,
+                timeout=seconds,
+                limits=ready.limits,
+                session=context.session,
+            )
         except OSError as error:
             raise ToolError(f"the command could not be started: {error}") from error
         return _told(done, seconds)
@@ -53,27 +56,13 @@ def exec_tool(boundary: Boundary, settings: SecuritySettings) -> FunctionTool[Ex
     return run
 
 
-def _prepare(
-    boundary: Boundary, settings: SecuritySettings, arguments: Exec, *, network: bool
-) -> tuple[list[str], dict[str, str]]:
+def _prepare(security: SecurityContext, arguments: Exec) -> Prepared:
+    boundary = security.boundary
     parts = boundary.locate(arguments.working_dir)
     with boundary.directory(parts):
         folder = boundary.root.joinpath(*parts)
     shell = shutil.which("bash", path=environment.PATH) or "/bin/sh"
-    inner = [shell, "-c", arguments.command]
-    if sandbox.usable():
-        line = sandbox.command(
-            inner,
-            boundary=boundary,
-            working_dir=folder,
-            network=network,
-            processes=rules(settings).processes,
-        )
-        return line, environment.scrubbed(boundary.root)
-    if not (rules(settings).plain_exec or settings.allow_unsandboxed):
-        raise Refused(f"exec is off at security level {settings.level}: {sandbox.probe()}", REMEDY)
-    entered = ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", os.fspath(folder), *inner]
-    return entered, environment.scrubbed(boundary.root)
+    return security.command([shell, "-c", arguments.command], folder)
 
 
 def _told(done: process.Finished, seconds: float) -> ToolResult:

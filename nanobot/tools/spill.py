@@ -3,8 +3,10 @@
 import hashlib
 import re
 import time
+from pathlib import Path
 
 from nanobot.errors import ToolError
+from nanobot.security.context import SecurityContext
 from nanobot.security.paths import Boundary
 
 LIMIT = 16_000  # characters a result may have in the history
@@ -19,12 +21,13 @@ def safe_name(text: str) -> str:
     return f"{slug or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def spill(boundary: Boundary, session: str, call: str, text: str) -> str:
+def spill(security: SecurityContext, workspace: Path, session: str, call: str, text: str) -> str:
     """The text as the model gets it; blocks on the disk. Where the file cannot be written, the preview says so."""
     if len(text) <= LIMIT:
         return text
     path = f"{FOLDER}/{safe_name(session)}/{safe_name(call)}.txt"
     try:
+        boundary = security.within(workspace).boundary
         boundary.write(path, text.encode(), durable=False)
         prune(boundary)
         note = f"the whole result is in {path}: read_file with offset and limit, or grep"

@@ -12,10 +12,11 @@ from loguru import logger
 
 from nanobot.clock import deadline
 from nanobot.errors import BadArguments, DeadlineExceeded, Refused, ToolError
+from nanobot.files import Files
 from nanobot.model import ToolCall, ToolSpec
 from nanobot.security.audit import Audit
-from nanobot.security.levels import SecuritySettings
-from nanobot.security.paths import Boundary
+from nanobot.security.context import SecurityContext
+from nanobot.stores.media import MediaFiles
 from nanobot.tool import Tool, ToolContext, ToolResult
 from nanobot.tools.files import file_tools
 from nanobot.tools.memory import memory_tools
@@ -25,7 +26,7 @@ from nanobot.tools.shell import exec_tool
 from nanobot.tools.spill import LIMIT, spill
 from nanobot.tools.web import web_tool
 
-__all__ = ["SecuritySettings", "Send", "Toolbox", "run_tool", "standard"]
+__all__ = ["Send", "Toolbox", "run_tool", "standard"]
 
 Outcome = Literal["ok", "error", "refused", "timeout", "cancelled"]
 
@@ -33,9 +34,9 @@ Outcome = Literal["ok", "error", "refused", "timeout", "cancelled"]
 class Toolbox:
     """Tools by name. `specs` is one object for its whole life, so that its encoding can be kept."""
 
-    def __init__(self, tools: Iterable[Tool], boundary: Boundary, audit: Audit | None = None) -> None:
+    def __init__(self, tools: Iterable[Tool], security: SecurityContext, audit: Audit | None = None) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
-        self.boundary = boundary
+        self.security = security
         self.audit = audit
         self.names: tuple[str, ...] = tuple(self._tools)
         self.specs: Sequence[ToolSpec] = tuple(tool.spec for tool in self._tools.values())
@@ -46,29 +47,32 @@ class Toolbox:
     def extended(self, tools: Iterable[Tool]) -> "Toolbox":
         """A new toolbox that holds these tools too; one of the same name takes the older one's place."""
         return Toolbox(
-            (self._tools | {tool.spec.name: tool for tool in tools}).values(), self.boundary, self.audit
+            (self._tools | {tool.spec.name: tool for tool in tools}).values(), self.security, self.audit
         )
 
     def only(self, names: Iterable[str]) -> "Toolbox":
         """A new toolbox of some of these tools."""
         wanted = set(names)
-        return Toolbox((t for n, t in self._tools.items() if n in wanted), self.boundary, self.audit)
+        return Toolbox((t for n, t in self._tools.items() if n in wanted), self.security, self.audit)
 
 
 def standard(
-    workspace: Path, state: Path, security: SecuritySettings, send: Send, audit: Audit | None = None
+    security: SecurityContext,
+    state: Path,
+    send: Send,
+    audit: Audit | None = None,
+    files: Files | None = None,
 ) -> Toolbox:
-    """The tools every agent has: files, search, exec, web_fetch, message and memory."""
-    boundary = Boundary(workspace, [state])
+    """The tools every agent has: files, search, exec, web_fetch, message and memory. `files` keeps what is sent."""
     tools: list[Tool] = [
-        *file_tools(boundary, security),
-        *search_tools(boundary),
-        exec_tool(boundary, security),
+        *file_tools(security),
+        *search_tools(security),
+        exec_tool(security),
         web_tool(security),
-        message_tool(boundary, state / "media" / "outgoing", security, send),
-        *memory_tools(boundary),
+        message_tool(security, state / "media" / "outgoing", send, files or MediaFiles(state)),
+        *memory_tools(security),
     ]
-    return Toolbox(tools, boundary, audit)
+    return Toolbox(tools, security, audit)
 
 
 async def run_tool(toolbox: Toolbox, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -80,8 +84,9 @@ async def run_tool(toolbox: Toolbox, call: ToolCall, context: ToolContext) -> To
         if not text.isascii():
             text = text.encode("utf-8", "replace").decode()  # file names may hold what no JSON can
         if len(text) > LIMIT:
-            boundary = toolbox.boundary.within(context.workspace)
-            text = await asyncio.to_thread(spill, boundary, context.session, call.id, text)
+            text = await asyncio.to_thread(
+                spill, toolbox.security, context.workspace, context.session, call.id, text
+            )
         return result if text is result.text else msgspec.structs.replace(result, text=text)
     finally:
         _record(toolbox.audit, call, context, outcome)

@@ -8,7 +8,7 @@ from typing import Any
 
 from channels.slack.adapter import SlackChannel
 from channels.slack.settings import Pace
-from nanobot.channel import Address, Inbound, Outbound, TurnEnded, TurnStarted, Usage
+from nanobot.channel import Address, Clock, Inbound, Outbound, TurnEnded, TurnStarted, Usage
 from nanobot.http import HttpServer, build
 from nanobot.testing_port import FakePort
 from tests.emulators.slack import SlackServer
@@ -70,11 +70,20 @@ class House:
 
 @asynccontextmanager
 async def house(
-    folder: Path, slack: SlackServer | None = None, *, start: bool = True, pace: Pace = QUICK, **settings: Any
+    folder: Path,
+    slack: SlackServer | None = None,
+    *,
+    start: bool = True,
+    pace: Pace = QUICK,
+    clock: Clock | None = None,
+    **settings: Any,
 ) -> AsyncIterator[House]:
     """A started channel; people U1 and U2 with direct chats, and the channel C1, which the bot is in."""
     if slack is None:
-        async with SlackServer() as made, house(folder, made, start=start, pace=pace, **settings) as whole:
+        async with (
+            SlackServer() as made,
+            house(folder, made, start=start, pace=pace, clock=clock, **settings) as whole,
+        ):
             yield whole
         return
     slack.person("U1", "ann")
@@ -87,7 +96,7 @@ async def house(
         "allow_from": ["*"],
         **settings,
     }
-    port = RecordingPort(folder, values, name="slack")
+    port = RecordingPort(folder, values, name="slack", clock=clock)
     channel = SlackChannel(port, pace)
     port.connect(channel)
     if start:
@@ -113,3 +122,21 @@ async def mounted(gateway: House) -> AsyncIterator[str]:
         yield gateway.slack.events.url
     finally:
         await server.stop()
+
+
+def long_text(size: int) -> str:
+    """Paragraphs with lists, tables and fences, numbered so that order can be told."""
+    made, number = "", 0
+    while len(made) < size:
+        number += 1
+        made += (
+            f"para{number} with **bold** words\n\n- item{number}\n  - nested{number}\n    1. deep{number}\n\n"
+            f"| a{number} | b |\n|---|---|\n| 1 | 2 |\n\n```python\ncode{number} = {number}\n```\n\n"
+        )
+    return made
+
+
+def seen(gateway: House, channel: str, thread: str | None = None) -> list[str]:
+    """The words people read, without fence lines."""
+    text = "\n".join(gateway.workspace.shown(channel, thread))
+    return [word for word in text.split() if not word.startswith("```")]

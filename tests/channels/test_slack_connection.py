@@ -9,8 +9,11 @@ import msgspec
 import pytest
 
 from channels.slack import connection
+from channels.slack.api import Lost
 from channels.slack.checkup import SCOPES, examine
+from nanobot import doctor
 from nanobot.channel import ChannelDown, ConfigError
+from nanobot.config import load
 from tests.channels.slack_house import house, mounted
 from tests.emulators.slack import SlackServer
 
@@ -59,6 +62,19 @@ async def test_a_long_time_without_a_socket_is_told_and_taken_back(tmp_path: Pat
                 await asyncio.sleep(0.01)
         _, [way] = gateway.slack.say("DU1", "U1", "hello")
         assert await way.acked()
+
+
+async def test_what_failed_while_slack_was_away_is_tried_as_soon_as_it_is_back(
+    tmp_path: Path, quick_pings: None
+) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        gateway.slack.fail("chat.postMessage", status=503)
+        with pytest.raises(Lost):
+            await gateway.channel.deliver(gateway.reply(asked, "later", turn="t2"))
+        gateway.port.outbox.append(gateway.reply(asked, "later", turn="t2"))
+        await gateway.slack.events.refresh()
+        await gateway.workspace.until(lambda: gateway.workspace.shown("DU1") == ["later"])
 
 
 @pytest.mark.parametrize(
@@ -173,6 +189,21 @@ async def test_the_checkup_tells_wrong_tokens_and_missing_scopes() -> None:
 
     assert "invalid_auth" in wrong.text
     assert "xoxb-wrong" not in wrong.text
+
+
+async def test_doctor_tells_missing_scopes_with_their_use_and_remedy(tmp_path: Path) -> None:
+    async with SlackServer() as slack:
+        slack.scopes = "chat:write,im:history"
+        (tmp_path / "config.toml").write_text(
+            f'[channels.slack]\nenabled = true\nbot_token = "{slack.bot_token}"\n'
+            f'app_token = "{slack.app_token}"\napi_url = "{slack.api_url}"\n'
+        )
+        [settings] = [one for one in load(tmp_path).enabled() if one.name == "slack"]
+        checks = await doctor.platform(settings, tmp_path)
+
+    [lacking] = [one for one in checks if one.status == "warn"]
+    assert "files:read (files from people)" in lacking.text
+    assert "reinstall" in lacking.remedy
 
 
 def test_the_manifest_to_paste_asks_for_the_scopes_that_are_used() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from channels.slack.settings import Pace
 from nanobot.channel import Inbound, TextDelta, TextEnded, TextReset, ToolEnded, ToolStarted
-from tests.channels.slack_house import QUICK, House, house
+from tests.channels.slack_house import QUICK, House, house, long_text, seen
 from tests.emulators.slack import BOT_USER, Message, SlackServer
 
 HELLO = f"<@{BOT_USER}> hello"
@@ -74,19 +75,34 @@ async def test_an_answer_that_is_quick_is_one_post(tmp_path: Path) -> None:
         assert gateway.slack.counts()["chat.update"] == 0
 
 
-@pytest.mark.parametrize("how", ["expire", "stopped_by_user"])
-async def test_a_stream_that_ended_goes_on_as_an_edited_message(tmp_path: Path, how: str) -> None:
+async def test_a_stream_that_expired_goes_on_as_an_edited_message(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         asked = await gateway.asked("C1", HELLO, raw=True)
         where = gateway.begin(asked)
         gateway.channel.show(TextDelta(*where, "one ", "s1"))
         shown = await preview(gateway, asked, "one")
-        getattr(gateway.slack.streams, how)(shown)
+        gateway.slack.streams.expire(shown)
         gateway.channel.show(TextDelta(*where, "two ", "s1"))
         await preview(gateway, asked, "one two")
         await finish(gateway, asked, "one two three")
 
         assert [one.shown for one in bot(gateway, asked)] == ["one two three"]
+
+
+async def test_a_stream_that_a_person_stopped_stays_as_it_is_until_the_turn_has_ended(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        where = gateway.begin(asked)
+        gateway.channel.show(TextDelta(*where, "one ", "s1"))
+        gateway.slack.press_stop(await preview(gateway, asked, "one"), "U1", told=False)
+        gateway.channel.show(TextDelta(*where, "two ", "s1"))
+        stop = await gateway.arrival()
+        gateway.channel.show(TextDelta(*where, "three ", "s1"))
+        assert (stop.text, stop.sender, stop.key) == ("/stop", "U1", asked.key)
+        assert gateway.workspace.shown("C1") == ["one "]
+        await finish(gateway, asked, "one two")
+
+        assert [one.shown for one in bot(gateway, asked)] == ["one two"]
 
 
 @pytest.mark.parametrize("how", ["expire", "stopped_by_user"])
@@ -147,6 +163,20 @@ async def test_work_without_words_is_told_after_a_while_only(tmp_path: Path) -> 
         assert [(one.ts, one.shown) for one in bot(gateway, asked)] == [(shown.ts, "Done.")]
 
 
+async def test_work_that_is_quick_leaves_nothing_but_the_answer(tmp_path: Path) -> None:
+    async with house(tmp_path, pace=Pace()) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        where = gateway.begin(asked)
+        gateway.channel.show(ToolStarted(*where, "c1", "exec", {"command": "ls"}))
+        gateway.channel.show(ToolEnded(*where, "c1", "exec", "a.txt", False, 1.0))
+        await gateway.port.clock.sleep(0.3)  # of the two seconds after which work is told
+        await finish(gateway, asked, "Done.")
+
+        assert [one.shown for one in bot(gateway, asked)] == ["Done."]
+        counts = gateway.slack.counts()
+        assert (counts["chat.postMessage"], counts["chat.update"], counts["chat.startStream"]) == (1, 0, 0)
+
+
 async def test_words_that_do_not_count_are_replaced(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         asked = await gateway.asked("C1", HELLO, raw=True)
@@ -172,17 +202,22 @@ async def test_a_turn_that_ends_without_an_answer_leaves_nothing(tmp_path: Path)
             await gateway.workspace.until(lambda: gateway.workspace.by_bot(chat) == [])  # noqa: B023
 
 
-async def test_a_long_answer_streams_and_ends_in_several_messages(tmp_path: Path) -> None:
-    text = "".join(f"line {number} of a long answer\n\n" for number in range(1_200))
+@pytest.mark.parametrize("size", [5_000, 13_000, 45_000])
+@pytest.mark.parametrize("chat", ["C1", "DU1"])
+async def test_a_long_answer_streams_and_arrives_whole_and_in_order(
+    tmp_path: Path, size: int, chat: str
+) -> None:
+    text = long_text(size)
     async with house(tmp_path) as gateway:
-        asked = await gateway.asked("C1", HELLO, raw=True)
+        asked = await gateway.asked(chat, HELLO, raw=True)
         where = gateway.begin(asked)
         for at in range(0, len(text), 500):
             gateway.channel.show(TextDelta(*where, text[at : at + 500], "s1"))
-        await preview(gateway, asked, "line 100 ")
+        await preview(gateway, asked, "para20 ")
         await finish(gateway, asked, text)
 
-        assert "\n".join(gateway.workspace.shown("C1")).split() == text.split()
+        assert seen(gateway, chat) == [word for word in text.split() if not word.startswith("```")]
+        assert not any(one.streaming for one in bot(gateway, asked))
 
 
 STREAM_FAULTS = [

@@ -1,14 +1,22 @@
 """Messages from Slack: which are taken, under which key, once; and what comes with them."""
 
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from nanobot.channel import Waiting
+from nanobot.clock import SystemClock
 from nanobot.errors import StoreFull
 from nanobot.testing_port import FakePort
 from tests.channels.slack_house import House, house
 from tests.emulators.slack import BOT_USER, SlackServer
 
+SAMPLES = Path(__file__).parents[2] / "channels" / "slack" / "samples"
 HELLO = f"<@{BOT_USER}> hello"
 
 
@@ -121,6 +129,40 @@ async def test_every_event_is_acknowledged_once(tmp_path: Path, event: dict[str,
         assert way.attempts == 1
 
 
+ODD: list[Any] = [None, 7, -1.5, True, "", "\u202e\x00" * 50, [], [None], [[]], {}, {"x": {}}]
+
+
+def damaged(value: Any) -> Iterator[Any]:
+    """A payload with one field after the other left out or made something else."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield {one: kept for one, kept in value.items() if one != key}
+            for other in [*ODD, *damaged(inner)]:
+                # Bolt itself cannot read an event whose channel or user is a number: Slack would send it four times.
+                if key not in ("channel", "user") or not isinstance(other, int | float):
+                    yield {**value, key: other}
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            for other in [*ODD, *damaged(inner)]:
+                yield [*value[:number], other, *value[number + 1 :]]
+
+
+@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("event_*.json")), ids=lambda path: path.stem)
+async def test_a_damaged_event_is_acknowledged_once_and_harms_no_other(tmp_path: Path, sample: Path) -> None:
+    async with house(tmp_path) as gateway:
+        here = gateway.slack.url.encode()
+        event = msgspec.json.decode(sample.read_bytes().replace(b"https://files.slack.com", here))["event"]
+        gateway.slack.events.ack_seconds, gateway.slack.events.retries = 10, 1
+        ways = [gateway.slack.event(one) for one in damaged(event)]
+        acked = [await way.acked(10) for way in ways]
+        _, [way] = gateway.slack.say("DU1", "U1", "still well")
+        assert await way.acked()
+
+    assert all(acked)
+    assert {way.attempts for way in ways} == {1}
+    assert gateway.port.accepted[-1].text == "still well"
+
+
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
@@ -178,6 +220,46 @@ async def test_followed_threads_survive_a_restart_and_following_can_be_turned_of
     assert not alone.mentioned
 
 
+async def test_a_thread_that_a_stranger_called_the_bot_into_is_not_followed(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        gateway.port.refuses = True
+        root, ways = gateway.slack.say("C1", "U1", HELLO, raw=True)
+        assert all([await way.acked() for way in ways])
+        gateway.port.refuses = False
+        further = await gateway.asked("C1", "and further", user="U2", thread=root.ts)
+
+        assert not further.mentioned
+        assert gateway.port.keys.values == {}  # type: ignore[attr-defined]
+
+
+class Calendar(SystemClock):
+    """Real time, some days later."""
+
+    days = 0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(days=self.days)
+
+
+async def test_a_thread_is_forgotten_a_month_after_its_last_message(tmp_path: Path) -> None:
+    clock = Calendar()
+    async with house(tmp_path, clock=clock) as gateway:
+        keys = gateway.port.keys.values  # type: ignore[attr-defined]
+        keys["thread:C1:0.1"] = "1"  # as it was written once
+        left = await gateway.asked("C1", HELLO, raw=True)
+        alive = await gateway.asked("C1", HELLO, raw=True)
+        for _ in range(3):
+            clock.days += 15
+            await gateway.asked("C1", "still here", thread=alive.thread)
+        async with asyncio.timeout(5):
+            while f"thread:C1:{left.thread}" in keys:
+                await asyncio.sleep(0.01)
+        assert (await gateway.asked("C1", "hello?", thread=left.thread)).mentioned is False
+        assert (await gateway.asked("C1", "hello?", thread=alive.thread)).mentioned
+
+    assert "thread:C1:0.1" not in keys
+
+
 async def test_the_thread_is_told_once_when_the_bot_is_called_into_it(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         root, _ = gateway.slack.say("C1", "U1", "shall we paint it <blue>?")
@@ -209,26 +291,20 @@ async def test_group_direct_messages_are_groups_and_assistant_threads_are_conver
     assert threaded.private
 
 
-async def test_edits_count_while_the_message_is_unanswered(tmp_path: Path) -> None:
+async def test_a_changed_message_is_handed_on_as_the_one_it_was(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
-        asked = await gateway.asked("DU1", "what is 1+1")
-        edit = {
-            "type": "message",
-            "subtype": "message_changed",
-            "channel": "DU1",
-            "channel_type": "im",
-            "message": {"type": "message", "ts": asked.meta["ts"], "user": "U1", "text": "what is 1+2"},
-            "previous_message": {"text": "what is 1+1"},
-        }
-        assert await gateway.slack.event(edit, "Ev-edit").acked()
-        assert await gateway.slack.event(edit, "Ev-edit").acked()
-        edited = await gateway.arrival()
-        gateway.begin(asked)
-        gateway.end(asked, gateway.reply(asked, "3"))
-        assert await gateway.slack.event(edit, "Ev-late").acked()
+        root, _ = gateway.slack.say("C1", "U1", "shall we paint it blue?")
+        await gateway.arrival()
+        asked = await gateway.asked("C1", HELLO, thread=root.ts, raw=True)
+        gateway.port.queued[asked.key] = [Waiting("i1", asked, SystemClock().now())]
+        assert await gateway.slack.edit("C1", asked.meta["ts"], f"<@{BOT_USER}> ask <@U2> <!here>").acked()
+        for text in ("", "ask @bob @here"):  # nothing was said by the first
+            assert await gateway.slack.edit("C1", asked.meta["ts"], f"<@{BOT_USER}> {text}").acked()
+        [first, *_] = gateway.port.edited
 
-    assert edited.text.endswith("\nwhat is 1+2")
-    assert edited.key == asked.key
+    assert (first.message_id, first.key, first.sender) == (asked.message_id, asked.key, "U1")
+    assert asked.text == "[Said in this thread before]\nann: shall we paint it blue?\n\n[Now]\nhello"
+    assert first.text == asked.text.removesuffix("hello") + "ask @bob @here"
     assert len(gateway.port.accepted) == 2
 
 

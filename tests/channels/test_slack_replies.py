@@ -1,37 +1,22 @@
 """Replies in Slack: complete, in order, once, whatever fails on the way."""
 
 import asyncio
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from channels.slack.api import Lost
-from nanobot.channel import Address, Attachment, Outbound, RetryLater, Undeliverable
-from nanobot.clock import deadline
+from nanobot.channel import Address, Attachment, Outbound, RetryLater, TextDelta, TurnStarted, Undeliverable
+from nanobot.clock import SystemClock, deadline
 from nanobot.errors import DeadlineExceeded
-from tests.channels.slack_house import House, house
-from tests.emulators.slack import BOT_USER
+from nanobot.messages import new_id
+from tests.channels.slack_house import House, house, long_text, seen
+from tests.emulators.slack import BOT_USER, SlackServer
 
 HELLO = f"<@{BOT_USER}> hello"
-
-
-def long_text(size: int) -> str:
-    """Paragraphs with lists, tables and fences, numbered so that order can be told."""
-    made, number = "", 0
-    while len(made) < size:
-        number += 1
-        made += (
-            f"para{number} with **bold** words\n\n- item{number}\n  - nested{number}\n    1. deep{number}\n\n"
-            f"| a{number} | b |\n|---|---|\n| 1 | 2 |\n\n```python\ncode{number} = {number}\n```\n\n"
-        )
-    return made
-
-
-def seen(gateway: House, channel: str, thread: str | None = None) -> list[str]:
-    """The words people read, without fence lines."""
-    text = "\n".join(gateway.workspace.shown(channel, thread))
-    return [word for word in text.split() if not word.startswith("```")]
 
 
 async def test_a_reply_goes_into_the_thread_of_its_question_and_is_known_by_its_id(tmp_path: Path) -> None:
@@ -64,7 +49,7 @@ async def test_a_long_answer_arrives_whole_and_in_order_without_a_refusal(tmp_pa
         await gateway.channel.deliver(gateway.reply(asked, text))
 
         assert seen(gateway, "C1") == [word for word in text.split() if not word.startswith("```")]
-        assert gateway.port.keys.values == {f"thread:C1:{asked.thread}": "1"}  # type: ignore[attr-defined]
+        assert list(gateway.port.keys.values) == [f"thread:C1:{asked.thread}"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("failing", [2, 3, 4])
@@ -121,6 +106,23 @@ async def test_a_reply_whose_answer_was_lost_is_found_by_its_id(tmp_path: Path) 
             assert [one.ts for one in gateway.workspace.by_bot(chat)] == [found.ref]
 
 
+async def test_a_reply_that_nobody_asked_for_is_found_although_our_clock_was_hours_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1", HELLO, raw=True)
+        ahead = time.time_ns() + 3 * 3600 * 10**9
+        with monkeypatch.context() as clock:
+            clock.setattr("time.time_ns", lambda: ahead)
+            turn = new_id()
+        message = Outbound(turn, 0, asked.address, "a report")  # of a sub-session: no message asked for it
+        gateway.slack.fail("chat.postMessage", lost="after")
+        with pytest.raises(Lost):
+            await gateway.channel.deliver(message)
+
+        assert await gateway.channel.find(message) is not None
+
+
 async def test_a_reply_that_never_arrived_is_not_found(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         asked = await gateway.asked("DU1")
@@ -147,6 +149,19 @@ async def test_a_limit_on_one_chat_delays_no_other_and_is_not_asked_again_meanwh
         assert gateway.workspace.shown("DU1") == []
         assert gateway.workspace.shown("DU2") == ["now"]
         assert gateway.slack.counts()["chat.postMessage"] == 1
+
+
+async def test_a_limit_on_edits_holds_up_no_post(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        receipt = await gateway.channel.deliver(gateway.reply(asked, "first"))
+        gateway.slack.fail("chat.update", retry_after=30)
+        edit = Outbound("t", 0, asked.address, "changed", ref=receipt.ref)
+        with pytest.raises(RetryLater):
+            await gateway.channel.deliver(edit)
+        await gateway.channel.deliver(gateway.reply(asked, "second", turn="t2"))
+
+        assert gateway.workspace.shown("DU1") == ["first", "second"]
 
 
 async def test_a_platform_that_is_not_there_means_waiting(tmp_path: Path) -> None:
@@ -270,6 +285,23 @@ async def test_a_choice_is_a_press_and_comes_back_as_a_message(tmp_path: Path) -
     assert posted.shown == "May I?"
 
 
+async def test_a_press_and_a_command_whose_acknowledgement_was_lost_count_once(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        await gateway.channel.deliver(gateway.reply(asked, "May I?", meta={"buttons": ["Yes"]}))
+        [posted] = gateway.workspace.by_bot("DU1")
+        gateway.slack.events.ack_seconds = 0.3
+        gateway.slack.events.lose_acks = 1
+        press = gateway.slack.click(posted, "U1", "Yes")
+        assert await press.acked()
+        gateway.slack.events.lose_acks = 1
+        command = gateway.slack.slash("DU1", "U1", "status")
+        assert await command.acked()
+
+    assert (press.attempts, command.attempts) == (2, 2)
+    assert [message.text for message in gateway.port.accepted] == ["hello", "Yes", "/status"]
+
+
 async def test_buttons_that_stand_for_commands_stay(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         asked = await gateway.asked("DU1", "/goal tidy")
@@ -311,3 +343,44 @@ async def test_a_reply_to_nobody_in_particular_is_found_by_its_time(tmp_path: Pa
             await gateway.channel.deliver(message)
 
         assert await gateway.channel.find(message) is not None
+
+
+class Wall(SystemClock):
+    """A clock that can be set."""
+
+    def __init__(self, off: float = 0.0) -> None:
+        self.off = off  # seconds
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.off)
+
+    def new_id(self, monkeypatch: pytest.MonkeyPatch) -> str:
+        """An id of a turn that begins now by this clock."""
+        with monkeypatch.context() as patch:
+            stamp = int(self.now().timestamp() * 1e9)
+            patch.setattr(time, "time_ns", lambda: stamp)
+            return new_id()
+
+
+@pytest.mark.parametrize("resumed", [None, False, True], ids=["only committed", "begun anew", "resumed"])
+@pytest.mark.parametrize("offs", [(0, -1_200, 0), (2_400, 0, 0), (-2_400, 0, 0), (0, 2_400, 0)], ids=str)
+async def test_a_preview_of_an_earlier_life_becomes_the_answer_however_the_clock_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offs: tuple[float, float, float], resumed: bool | None
+) -> None:
+    """`offs`: by how many seconds our clock was wrong in the first life, at the begin of the second, and in it."""
+    async with SlackServer() as slack:
+        clock = Wall(offs[0])
+        async with house(tmp_path / "first", slack, clock=clock) as first:
+            asked = await first.asked("DU1")
+            turn = clock.new_id(monkeypatch)
+            where = first.begin(asked, turn)
+            first.channel.show(TextDelta(*where, "s", "half an answer"))
+            await first.workspace.until(lambda: first.workspace.shown("DU1"))
+        clock = Wall(offs[1])
+        async with house(tmp_path / "second", slack, clock=clock) as second:
+            clock.off = offs[2]
+            if resumed is not None:
+                second.channel.show(TurnStarted(*where, (turn,), 1_000.0, resumed))
+            await second.channel.deliver(second.reply(asked, "the answer", turn=turn))
+
+            assert second.workspace.shown("DU1") == ["the answer"]

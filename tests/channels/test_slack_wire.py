@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from channels.slack.buttons import button_block, read_buttons, read_click
-from channels.slack.markdown import LIMIT, neutral, settled, split
+from channels.slack.markdown import LIMIT, fallback, neutral, settled, split
 from channels.slack.posts import markdown, sections, since
 from channels.slack.wire import Me, read_message
 from nanobot.messages import new_id
@@ -89,12 +89,15 @@ def test_an_answer_of_nothing_is_still_a_message(text: str) -> None:
 
 def test_every_prefix_of_many_documents_splits_without_a_refusal() -> None:
     for document in documents(200):
-        for end in range(1, len(document), 23):
+        for end in range(1, len(document) + 1):
             prefix = document[:end]
-            for part in split(prefix, 700):
-                assert len(part) <= 700
-                check_content({"blocks": [markdown(part)], "text": part[:3_000]}, update=True)
+            parts = split(prefix, 500)
+            for part in parts:
+                assert len(part) <= 500
+                check_content({"blocks": [markdown(part)], "text": fallback(part)}, update=True)
                 assert not PING.search(part)
+            if end % 29 == 0 and neutral(prefix).strip():
+                assert words("\n".join(parts)) == words(neutral(prefix))
 
 
 def test_what_is_shown_of_a_growing_text_only_grows_and_pings_nobody() -> None:

@@ -35,6 +35,15 @@ async def test_privacy_mode_is_told_with_its_remedy(
     assert "/setprivacy" in privacy.remedy
 
 
+async def test_names_where_numbers_belong_are_told(telegram: TelegramServer) -> None:
+    settings = {"token": telegram.token, "api_url": telegram.url, "allow_from": ("@ann", "*", "42")}
+    first, token = await examine(settings)
+
+    assert (first.status, first.text) == ("warn", "allow_from lets nobody in by @ann")
+    assert "pairing list" in first.remedy
+    assert token.status == "ok"
+
+
 async def test_a_wrong_token_fails_without_being_shown(telegram: TelegramServer) -> None:
     [found] = await examine({"token": "1:wrong", "api_url": telegram.url})
 

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from channels.telegram import create
 from nanobot.events import TextDelta, TurnEnded, TurnStarted, Usage
 from nanobot.messages import Inbound
 from tests.channels.telegram_house import ANN, GROUP, House, house
@@ -178,6 +179,25 @@ async def test_a_turn_that_goes_on_after_a_restart_posts_no_second_preview(tmp_p
         await gateway.server.until(lambda: gateway.server.chat(GROUP).actions)
 
         assert gateway.server.texts(GROUP) == []
+
+
+async def test_a_turn_that_goes_on_after_a_restart_goes_on_in_the_message_that_stands_there(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, **FAST) as gateway:
+        message = await addressed(gateway)
+        gateway.start(message)
+        gateway.delta(message, "half an ans")
+        await gateway.server.until(lambda: gateway.server.texts(GROUP) == ["half an ans"])
+        await gateway.channel.stop()
+        again = create(gateway.port)  # the next life, which knows what the store knows
+        gateway.port.connect(again)
+        await again.start()
+        turn = gateway.port.inbox_id(message)
+        again.show(TurnStarted(message.key, turn, message.address, (turn,), 1.0, resumed=True))
+        again.show(TextDelta(message.key, turn, message.address, "half an answer", "s2"))
+        await gateway.server.until(lambda: gateway.server.texts(GROUP) == ["half an answer"])
+        await again.stop()
 
 
 async def test_a_turn_nobody_asked_for_shows_typing_only(tmp_path: Path) -> None:

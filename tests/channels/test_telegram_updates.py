@@ -1,6 +1,8 @@
 """How updates are asked for: second pollers, outages, a revoked token, the webhook."""
 
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from nanobot.http import HttpServer, build
 from tests.channels.telegram_house import ANN, BOB, House, house
 from tests.emulators.telegram import TelegramServer, drop_after, drop_before, flood, hang, status
 
+ROOT = Path(__file__).parents[2]
 SECRET = "a-secret_of-the-test"
 
 
@@ -141,9 +144,8 @@ async def hooked(workspace: Path) -> AsyncIterator[tuple[House, str]]:
     server = TelegramServer()
     await server.start()
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[
-            1
-        ]  # the channel registers its own address, so the port must be known before
+        # The channel registers its own address, so the port must be known before.
+        port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     settings: dict[str, Any] = {"webhook_url": address, "webhook_secret": SECRET}
     async with house(workspace, server, start=False, **settings) as gateway:
@@ -206,3 +208,13 @@ async def test_a_stopped_webhook_asks_telegram_to_come_again(tmp_path: Path) -> 
         headers = {"X-Telegram-Bot-Api-Secret-Token": SECRET}
         async with aiohttp.ClientSession() as session, session.post(url, json={}, headers=headers) as answer:
             assert answer.status == 503
+
+
+def test_what_the_library_can_do_without_is_not_loaded_and_is_there_for_others() -> None:
+    code = (
+        "import sys, channels.telegram; heavy = {'rich', 'click', 'pygments', 'cryptography'};"
+        "print(sorted(heavy & {name.partition('.')[0] for name in sys.modules})); import httpx._main"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr

@@ -65,10 +65,13 @@ async def test_a_session_is_exported_as_a_file(tmp_path: Path) -> None:
         hidden, _, _ = await call(gateway, "GET", f"/api/sessions/{KEY}/export", "a-secret")
         missing, _, _ = await call(gateway, "GET", "/api/sessions/websocket:none/export", "own-secret")
         _, about, _ = await call(gateway, "GET", f"/api/sessions/{KEY}/about", "own-secret")
+        _, stands, _ = await call(gateway, "GET", f"/api/sessions/{KEY}/workspace", "own-secret")
+        unseen, _, _ = await call(gateway, "GET", f"/api/sessions/{KEY}/workspace", "a-secret")
 
     assert (status, hidden, missing) == (200, 404, 404)
     assert msgspec.json.decode(data.splitlines()[0])["content"] == "hello"
     assert headers["Content-Disposition"] == "attachment; filename*=UTF-8''websocket-work.jsonl"
+    assert (stands, unseen) == ({"key": KEY, "stage": "idle"}, 404)
     assert about == {"model": "openai/x", "context_window": 8, "context_tokens": 2}
 
 

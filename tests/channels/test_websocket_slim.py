@@ -13,17 +13,20 @@ WEB = Path(slim.__file__).parent / "web"
 SCRIPTS = sorted(WEB.glob("*.js"))
 
 KEPT = (
-    'a = "// no comment"',
-    "a = '/* nor this */'",
-    r'a = "quoted \" // still"',
-    "a = `// in a template\n    with its   spaces`",
-    "a = `x${ b ? `// ${c}` : '}' }y // z`",
-    r"a = /[/*]+\/\/x/g.test(b)",
+    'a="// no comment"',
+    "a='/* nor this */'",
+    r'a="quoted \" // still"',
+    "a=`// in a template\n    with its   spaces`",
+    "a=`x${b?`// ${c}`:'}'}y // z`",
+    r"a=/[/*]+\/\/x/g.test(b)",
     "return /\\/\\*x/.exec(a)",
-    "a = b / c / d",
-    "a = (b) / 2",
-    "if (a) { b = `{` } c = {}",
-    "x => /`/.test(x)",
+    "a=b / c / d",
+    "a=(b)/ 2",
+    "a=b + +c - -d",
+    "a++ + b",
+    "if(a){b=`{`}c={}",
+    "x=>/`/.test(x)",
+    "a=`{ b }`,c=' ; '",
 )
 
 
@@ -35,16 +38,22 @@ def test_what_only_looks_like_a_comment_stays(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("// head\na = 1; // tail\n\n\n    b = 2;", "a = 1;\nb = 2;\n"),
-        ("/** @param {string} a */\nfunction f(a) {}", "function f(a) {}\n"),
+        ("// head\na = 1; // tail\n\n\n    b = 2;", "a=1;\nb=2;\n"),
+        ("/** @param {string} a */\nfunction f(a) {}", "function f(a){}\n"),
         ("return /* so */ a", "return a\n"),
         ("return /* a\n line */ a", "return\na\n"),
         ("a\n// kept apart\n(b)", "a\n(b)\n"),
-        ("a = 1 /* one */\n+ 2", "a = 1\n+ 2\n"),
-        ("a = b /* half */ / c", "a = b / c\n"),
+        ("a = 1 /* one */\n+ 2", "a=1\n+ 2\n"),
+        ("a = b /* half */ / c", "a=b / c\n"),
+        ("if (a && b) { c = [ 1, 2 ] ; return (d) }", "if(a&&b){c=[1,2];return(d)}\n"),
+        (
+            "a = html`<p>\n    ${x && html`\n  <b>c  d</b>`}\n  </p>`",
+            "a=html`<p>\n${x&&html`\n<b>c  d</b>`}\n</p>`\n",
+        ),
+        ("const f = async ({ a }) => a ? .5 : !b", "const f=async({a})=>a?.5:!b\n"),
     ],
 )
-def test_comments_and_indentation_go_and_line_ends_stay(text: str, left: str) -> None:
+def test_comments_and_idle_blanks_go_and_line_ends_stay(text: str, left: str) -> None:
     assert slim.script(text) == left
 
 

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from websockets.frames import Frame, Opcode
 
 from channels.websocket.auth import host_name
+from channels.websocket.connection import framed
 from channels.websocket.media import clean_name, decode_data_url, sniff
 from channels.websocket.replay import MAX_BYTES, Ring
 from channels.websocket.wire import BadFrame, read_frame
@@ -121,3 +123,10 @@ def test_types_come_from_bytes_and_not_from_claims() -> None:
     assert sniff(b"\0\1", "audio/amr") == "audio/amr"
     assert sniff("grüße".encode(), "text/html; x") == "text/plain"
     assert sniff(b"\xff\xfe\xfd" * 9, "") == "application/octet-stream"
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 200_000])
+@pytest.mark.parametrize("letter", ["a", "ü"])
+def test_a_ready_frame_is_what_the_library_would_have_written(size: int, letter: str) -> None:
+    text = letter * (size // len(letter.encode()))
+    assert framed(text) == Frame(Opcode.TEXT, text.encode()).serialize(mask=False)

@@ -19,7 +19,7 @@ from tests.emulators.openai import OpenAIServer
 from tests.emulators.settings import Settings
 
 REPLIES: dict[Behaviour, model_server.Reply] = {
-    "answers": model_server.Reply(ANSWER),
+    "answers": model_server.Reply(ANSWER, delay=0.01),
     "calls": model_server.Reply(calls=(model_server.Call("c1", "look", '{"at": "the sky"}'),)),
     "refuses": model_server.Reply(status=400, error="no"),
     "cuts": model_server.Reply(ANSWER, cut=True),

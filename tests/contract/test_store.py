@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.contracts.store import Reopen, StoreContract
+from nanobot.security import state_key
 from nanobot.store import Store
 from nanobot.stores.memory import MemoryStore
 from nanobot.stores.sqlite import SqliteStore
@@ -51,3 +52,10 @@ class TestSqliteStore(StoreContract):
         await store.open()
         lives.append(store)
         return store
+
+
+class TestSealedSqliteStore(TestSqliteStore):
+    @pytest.fixture(autouse=True)
+    def sealed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(state_key.VARIABLE, state_key.new_master())
+        state_key.begin(tmp_path / ".nanobot")

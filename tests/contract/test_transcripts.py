@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.contracts.transcripts import Reopen, TranscriptsContract
+from nanobot.security import state_key
 from nanobot.store import Transcripts
 from nanobot.stores.sessions import SessionManager
 
@@ -31,6 +32,17 @@ class _Sessions(TranscriptsContract):
 class TestSessionFiles(_Sessions):
     @pytest.fixture
     def transcripts(self, lives: list[SessionManager], tmp_path: Path) -> Transcripts:
+        lives.append(SessionManager(directory=tmp_path / "sessions"))
+        return lives[-1]
+
+
+class TestSealedSessionFiles(_Sessions):
+    @pytest.fixture
+    def transcripts(
+        self, lives: list[SessionManager], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Transcripts:
+        monkeypatch.setenv(state_key.VARIABLE, state_key.new_master())
+        state_key.begin(tmp_path)
         lives.append(SessionManager(directory=tmp_path / "sessions"))
         return lives[-1]
 

@@ -17,9 +17,8 @@ class Client:
         self.query = query  # of the socket's address, such as token=…
         self.acks = acks
         self.accepted: dict[str, str] = {}  # our id → the gateway's
-        self.replies: dict[str, list[tuple[str, str]]] = defaultdict(
-            list
-        )  # chat → (message id, text) in order
+        # Chat → (message id, text) in order.
+        self.replies: dict[str, list[tuple[str, str]]] = defaultdict(list)
         self.repeats = 0  # frames that brought a reply once more under its id
         self.deltas = 0
         self._outgoing: dict[str, dict[str, Any]] = {}

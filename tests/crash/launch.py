@@ -1,7 +1,8 @@
 """Runs a real gateway that kills itself, with SIGKILL, at a named moment: `python launch.py WORKSPACE MOMENT`.
 
 The moments lie between two durable steps of a turn, where a kill from outside hits only by luck. Everything else is
-the product as it is. `-` is no moment: the gateway runs until it is killed from outside.
+the product as it is. `-` is no moment: the gateway runs until it is killed from outside. In front of a moment,
+`forgetful` keeps no id of a preview, as a full disk does.
 """
 
 import functools
@@ -14,10 +15,12 @@ from typing import Any
 
 from nanobot.app import run
 from nanobot.conversation import SessionConversation
+from nanobot.errors import StoreFull
 from nanobot.stores.sessions import SessionManager
 from nanobot.stores.sqlite.inbox import SqliteInbox
 from nanobot.stores.sqlite.outbox import SqliteOutbox
 
+FORGETFUL = "forgetful "
 # moment → the method it is about, and whether the kill comes before or after it
 MOMENTS: dict[str, tuple[type, str, str]] = {
     "before-accept": (SqliteInbox, "accept", "before"),
@@ -32,6 +35,10 @@ MOMENTS: dict[str, tuple[type, str, str]] = {
     "before-delivered": (SqliteOutbox, "delivered", "before"),
     "after-delivered": (SqliteOutbox, "delivered", "after"),
 }
+
+
+async def unkept(*_: Any) -> None:
+    raise StoreFull("no space left on device")
 
 
 def die() -> None:
@@ -53,6 +60,9 @@ def deadly(method: Callable[..., Any], when: str) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     workspace, moment = Path(sys.argv[1]), sys.argv[2]
+    if moment.startswith(FORGETFUL):
+        moment = moment.removeprefix(FORGETFUL)
+        SqliteOutbox.posted = unkept  # type: ignore[method-assign,assignment]
     if moment != "-":
         owner, name, when = MOMENTS[moment]
         setattr(owner, name, deadly(getattr(owner, name), when))

@@ -53,6 +53,11 @@ class GatewayProcess:
         self.url = line.split()[1]
         self.port = int(self.url.rpartition(":")[2])
 
+    @property
+    def pid(self) -> int:
+        assert self._process
+        return self._process.pid
+
     async def kill(self) -> None:
         """SIGKILL, as a power cut to the process."""
         if self._process is not None and self._process.returncode is None:

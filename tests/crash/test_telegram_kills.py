@@ -79,6 +79,7 @@ async def test_a_kill_while_a_groups_answer_streams_ends_in_the_same_message(
     await telegram.until(lambda: telegram.posts(GROUP)[0].edits > 0, 30)
     [preview] = telegram.posts(GROUP)
     await process.kill()
+    edits = preview.edits
     await process.start()
     whole = "echo: [Person 42] hi\n" + " ".join(f"w{n}" for n in range(20))
     await telegram.until(lambda: telegram.posts(GROUP)[0].text == whole, 30)
@@ -86,6 +87,7 @@ async def test_a_kill_while_a_groups_answer_streams_ends_in_the_same_message(
     [final] = telegram.posts(GROUP)
 
     assert final.id == preview.id
+    assert final.edits > edits + 1, "it stood still from the kill to the end"
 
 
 async def test_a_kill_while_a_private_answer_streams_brings_it_once(
@@ -102,6 +104,26 @@ async def test_a_kill_while_a_private_answer_streams_brings_it_once(
     await process.terminate()
 
     assert telegram.texts(ANN) == [whole]
+
+
+async def test_a_kill_after_an_edit_brings_one_answer_to_what_the_message_says_now(
+    gateway: Start, telegram: TelegramServer
+) -> None:
+    process = gateway()
+    await process.start()
+    asked = telegram.say(ANN, "HANG\nwhat is 1+1")
+    await telegram.until(lambda: telegram.chat(ANN).actions, 30)
+    telegram.edit(ANN, asked["message_id"], "SLOW 10\n" + " ".join(f"w{n}" for n in range(20)))
+    await telegram.until(lambda: not telegram.world.updates, 30)  # the edit is confirmed, so it must be kept
+    await process.kill()
+    await process.start()
+    await telegram.until(lambda: telegram.texts(ANN), 30)
+    telegram.say(ANN, "end")
+    await telegram.until(lambda: "echo: end" in telegram.texts(ANN), 30)
+    await process.terminate()
+    first, end = telegram.texts(ANN)
+
+    assert (first.endswith("w19"), "1+1" in first, end) == (True, False, "echo: end")
 
 
 async def test_a_kill_between_the_send_and_its_mark_is_decided_by_unknown_send(
@@ -208,9 +230,8 @@ async def test_random_kills_with_lost_replies_leave_nothing_unanswered(
         got = answers(telegram, chat)
         assert list(dict.fromkeys(got)) == sent[chat], f"seed {seed}"
         repeats += len(got) - len(sent[chat])
-    assert repeats <= KILLS * len(chats), (
-        f"seed {seed}"
-    )  # at most the send that each kill interrupted, per chat
+    # At most the send that each kill interrupted, per chat.
+    assert repeats <= KILLS * len(chats), f"seed {seed}"
     print(f"seed {seed}: {KILLS} kills, {sum(map(len, sent.values()))} messages, {repeats} sent again")
 
 

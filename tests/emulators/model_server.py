@@ -53,6 +53,7 @@ class Reply(msgspec.Struct, frozen=True):
     delay: float | None = None
     cut: bool = False
     hang: bool = False
+    stall: bool = False  # the stream begins, and nothing follows
     frames: tuple[bytes, ...] | None = None  # the stream's bytes as they are
 
 
@@ -201,6 +202,9 @@ class ModelServer:
         await response.prepare(request)
         head, words, tail = (b"", list(reply.frames), b"") if reply.frames else self.encode(reply, asked)
         delay = self.delay if reply.delay is None else reply.delay
+        if reply.stall:
+            await response.write(head)
+            await self._hanging.wait()
         if reply.cut:
             words, tail = words[: len(words) // 2 + 1], b""
         if delay:

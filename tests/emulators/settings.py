@@ -1,12 +1,12 @@
 """A `[models.<provider>]` table as tests need it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from nanobot.messages import Line
-from nanobot.model import ModelEvent, ModelRequest
+from nanobot.model import ModelEvent, ModelRequest, Text
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -23,6 +23,11 @@ class Settings(msgspec.Struct, frozen=True):
 def asks(text: str, *before: Line, **fields: Any) -> ModelRequest:
     """A request whose last message is the user's text."""
     return ModelRequest(system="Be brief.", messages=[*before, Line(role="user", content=text)], **fields)
+
+
+def text_of(events: Iterable[ModelEvent]) -> str:
+    """The words of an answer, however they were cut."""
+    return "".join([event.text for event in events if isinstance(event, Text)])
 
 
 async def collect(stream: AsyncIterator[ModelEvent]) -> list[ModelEvent]:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for codex and claude: replays a captured stream, or misbehaves as the prompt on standard input says.
 
-Directives, one a line: REPLAY file, EXIT n, GARBAGE, FLOOD megabytes, STUBBORN, DAEMON file, SLEEP seconds, ECHO.
+Directives, one a line: REPLAY file, EXIT n, GARBAGE, FLOOD megabytes, STUBBORN, DAEMON file, SLEEP seconds, ECHO,
+ONCE signal file, DIE signal, SIGNALS file, LISTEN, USE tokens.
 Without any it answers like codex or claude would, by its own name.
 """
 
@@ -13,11 +14,26 @@ import subprocess
 import sys
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 
 name = Path(sys.argv[0]).name
-prompt = sys.stdin.read()
 arguments = sys.argv[1:]
+speaks = "--input-format" in arguments  # messages, one a line, until the end of the input
+
+
+def heard() -> str:
+    """The next message; nothing at the end."""
+    line = sys.stdin.readline()
+    if not line:
+        return ""
+    message = json.loads(line)
+    sys.stdout.write(json.dumps({**message, "isReplay": True}) + "\n")
+    sys.stdout.flush()
+    return str(message["message"]["content"])
+
+
+prompt = heard() if speaks else sys.stdin.read()
 
 
 def say(**event: object) -> None:
@@ -56,7 +72,11 @@ def answer(text: str) -> None:
     )  # fmt: skip
 
 
-code = 0
+def noted(place: Path, number: int, _: object) -> None:
+    place.write_text(f"{place.read_text()}{signal.Signals(number).name} ")
+
+
+code: int | None = None
 answered = False
 for line in prompt.splitlines():
     word, _, rest = line.strip().partition(" ")
@@ -76,9 +96,43 @@ for line in prompt.splitlines():
         case "STUBBORN":
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
+        case "SIGNALS":  # notes each one, and goes on but for SIGKILL
+            Path(rest).write_text("")
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, partial(noted, Path(rest)))
+            say(type="ready")
         case "DAEMON":
             started = subprocess.Popen(["sleep", "300"], start_new_session=True, stdin=subprocess.DEVNULL)
             Path(rest).write_text(str(started.pid))
+        case "ONCE":  # a number of signal to die by, 0 to hang; only if the file is not there yet
+            deadly, _, place = rest.partition(" ")
+            if not Path(place).exists():
+                Path(place).write_text(str(os.getpid()))
+                if name == "codex":
+                    say(type="thread.started", thread_id=str(uuid.UUID(int=7)))
+                if int(deadly):
+                    os.kill(os.getpid(), int(deadly))
+                time.sleep(600)
+        case "DIE":
+            os.kill(os.getpid(), int(rest))
+        case "LISTEN":  # as a tool runs: what is said meanwhile is heard after it
+            answered = True
+            answer(f"{name} heard: {heard()}")
+        case "USE":  # tokens, told while the turn goes on
+            if name == "claude":
+                used = {"input_tokens": int(rest), "output_tokens": 1}
+                block = {"type": "text", "text": "working"}
+                message = {"id": f"m-{rest}", "model": "fake", "content": [block], "usage": used}
+                say(type="assistant", message=message)
+            else:
+                thread = str(uuid.UUID(int=7))
+                say(type="thread.started", thread_id=thread)
+                place = Path(os.environ["CODEX_HOME"], "sessions/2026/11/21")
+                place.mkdir(parents=True, exist_ok=True)
+                used = {"input_tokens": int(rest), "output_tokens": 1}
+                event = {"type": "token_count", "info": {"total_token_usage": used}}
+                with (place / f"rollout-2026-11-21T10-00-00-{thread}.jsonl").open("a") as file:
+                    file.write(json.dumps({"type": "event_msg", "payload": event}) + "\n")
         case "SLEEP":
             if name == "codex":
                 say(type="thread.started", thread_id=str(uuid.UUID(int=7)))
@@ -88,4 +142,6 @@ if not answered:
         f"{len(prompt)} characters from {os.getcwd()}" if "ECHO" in prompt else f"{name}: {prompt.strip()}"
     )
 sys.stdout.flush()
-os._exit(code)
+while speaks and code is None and heard():
+    pass  # it exits at the end of its input
+os._exit(code or 0)

@@ -12,6 +12,8 @@ from nanobot.executors.claude import Claude
 from nanobot.executors.codex import Codex
 from nanobot.executors.run import ExecutorRun
 from nanobot.messages import new_id
+from nanobot.security.context import SecurityContext
+from tests.security_support import security_of
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "executors"
 FAKE = Path(__file__).with_name("fake_cli.py")
@@ -43,11 +45,16 @@ def program(folder: Path, name: str) -> str:
     return str(place)
 
 
+def security(folder: Path, level: str = "high") -> SecurityContext:
+    """Of a workspace `work` below the folder, where a session may work anywhere."""
+    return security_of(folder / "work", level=level, allowed_dirs=["*"])
+
+
 def executor(folder: Path, name: str) -> Executor:
     command = program(folder / "bin", name)
     if name == "codex":
-        return Codex(CodexSettings(command=command), "high")
-    return Claude(ClaudeSettings(command=command), "high")
+        return Codex(CodexSettings(command=command), security(folder))
+    return Claude(ClaudeSettings(command=command), security(folder))
 
 
 def job(folder: Path, prompt: str, **fields: Any) -> Job:
@@ -71,5 +78,5 @@ async def run(one: Executor, work: Job, **options: Any) -> tuple[Result, list[St
 
 
 __all__ = [
-    "SAMPLES", "ClaudeSettings", "CodexSettings", "ProcessRecord", "Spent", "executor", "job", "program", "run",
+    "SAMPLES", "ClaudeSettings", "CodexSettings", "ProcessRecord", "Spent", "executor", "job", "program", "run", "security",
 ]  # fmt: skip

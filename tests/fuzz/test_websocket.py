@@ -9,9 +9,12 @@ from urllib.parse import quote
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.routing import Route
 
 from channels.websocket.wire import BadFrame, check_chat_id, check_id, clean_text, read_frame
+from nanobot.testing_port import line
 from tests.channels.websocket_client import house
+from tests.fuzz.mutate import odd
 
 CASES = max(100, int(os.environ.get("NANOBOT_FUZZ", "10000")) // 15)
 TYPES = (
@@ -109,3 +112,57 @@ async def test_random_requests_are_answered_without_a_fault_of_our_own(tmp_path:
             assert b"Traceback" not in text
             assert str(tmp_path).encode() not in text, "a path of this machine is in an answer"
     assert {200, 400, 404, 405} <= seen
+
+
+async def test_odd_values_at_every_route_are_answered_without_a_fault_of_our_own(tmp_path: Path) -> None:
+    """Every route there is, with keys that exist and ones that do not, and bodies near what they want."""
+    chance = random.Random(3)
+    near: list[dict[str, Any]] = [
+        {
+            "title": "x",
+            "at": 1,
+            "before": 2,
+            "id": 1,
+            "action": "resend",
+            "code": "AAAA-AAAA",
+            "channel": "slack",
+        },
+        {"sender": "U1", "admit": True, "chat_id": "c", "position": 0, "text": "x", "drop": True},
+    ]
+    keys = [
+        "websocket:a",
+        "websocket:nobody",
+        "telegram:-100:topic:7",
+        "a" * 600,
+        "..",
+        "%00",
+        "sub:x",
+        "control:websocket:a",
+    ]
+    seen: set[int] = set()
+    async with house(tmp_path) as gateway, gateway.http() as http:
+        gateway.port.histories.lines["websocket:a"] = [line("user", "hello")]
+        routes = sorted(
+            (method, one.path)
+            for one in gateway.channel.routes()
+            if isinstance(one, Route) and one.path.startswith("/api")
+            for method in one.methods or ()
+        )
+        assert len(routes) > 15
+        for method, path in routes:
+            for _ in range(max(8, CASES // len(routes))):
+                place = path.replace("{key:path}", quote(chance.choice(keys), safe="%:.")).replace(
+                    "{id}", chance.choice(["0" * 32, "x", "%2e%2e", "1"])
+                )
+                query = {
+                    name: str(chance.choice(ODD))
+                    for name in chance.sample(["q", "before", "limit", "full", "at"], 2)
+                }
+                body = json.dumps(odd(chance.choice(near), chance)).encode()
+                async with http.request(method, place, params=query, data=body) as answer:
+                    text = await answer.read()
+                seen.add(answer.status)
+                assert answer.status < 500, f"{method} {place} {query} {body!r} → {answer.status} {text!r}"
+                assert b"Traceback" not in text
+                assert str(tmp_path).encode() not in text
+    assert {200, 400, 404} <= seen, seen

@@ -90,3 +90,13 @@ def test_a_gateway_out_of_the_wheel_answers(unpacked: Path, tmp_path: Path) -> N
     (tmp_path / "config.toml").write_text('[agent]\nmodel = "scripted/test"\n[models.scripted]\n')
     said = python(unpacked, "-m", "nanobot", "chat", "-w", str(tmp_path), "-m", "hello", cwd=tmp_path)
     assert "echo: hello" in said
+
+
+def test_the_page_out_of_the_wheel_is_joined_to_one_script(unpacked: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from nanobot import content; channels = content.bundled('channels');"
+        "sys.path.insert(0, str(channels.parent)); from channels.websocket.assets import Maker;"
+        "print(len(Maker(channels / 'websocket' / 'web').make('app.js').sources))"
+    )
+
+    assert int(python(unpacked, "-c", script, cwd=tmp_path)) > 30

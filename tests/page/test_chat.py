@@ -21,7 +21,8 @@ async def send(page: Page, text: str) -> None:
 
 
 async def html(page: Page) -> str:
-    """The last reply as it is drawn, once colours and formulas are there."""
+    """The last reply as it is drawn, once it is over and colours and formulas are there."""
+    await page.wait_for_selector("article.turn.done", timeout=20_000)
     await until(
         page,
         "!document.querySelector('[aria-busy]') && "
@@ -46,6 +47,20 @@ async def test_the_page_opens_with_its_landmarks_and_asks_nobody_else(stage: Sta
     assert await page.evaluate("seen.shift") <= 0.01
 
 
+async def test_a_first_reply_needs_few_bytes_of_script_and_style(stage: Stage, visit: OpenPage) -> None:
+    """The core: all that is fetched, compressed, until a reply is drawn, without what the gateway itself answers."""
+    page = await visit()
+    await send(page, "hello")
+    await page.wait_for_selector("article.turn.done")
+    loads = await page.evaluate(
+        "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        ".filter((one) => !one.name.includes('/api/')).map((one) => [one.name, one.encodedBodySize])"
+    )
+
+    assert all(size for _, size in loads), loads
+    assert sum(size for _, size in loads) <= 60_000
+
+
 async def test_a_streamed_reply_is_drawn_as_it_is_after_a_reload_and_without_moving(
     stage: Stage, visit: OpenPage
 ) -> None:
@@ -68,25 +83,42 @@ async def test_a_streamed_reply_is_drawn_as_it_is_after_a_reload_and_without_mov
     assert shift <= 0.02
 
 
-async def test_blocks_above_the_one_being_written_never_change(stage: Stage, visit: OpenPage) -> None:
+TABLES = "\n\n".join(
+    f"Table {number} follows, with *some* words.\n\n| name | size of it |\n|:--|--:|\n| a{number} | 1 |\n| b | `2` |\n\nAnd text after it.\n\n---\n\n- one\n- two"
+    for number in range(6)
+)
+
+
+@pytest.mark.parametrize(("text", "rate"), [(SAMPLE, 300), (TABLES, 1_000)])
+async def test_blocks_above_the_one_being_written_never_change(
+    stage: Stage, visit: OpenPage, text: str, rate: int
+) -> None:
     async def script(play: Play) -> None:
-        await play.say(SAMPLE, 300)
+        await play.say(text, rate)
 
     stage.scripts["tell"] = script
     page = await visit()
     await page.evaluate("""() => {
       window.flicker = [];
+      window.settled = new Map();
       new MutationObserver((records) => {
         for (const {target, removedNodes} of records) {
           if (!target.classList?.contains('md')) continue;
           for (const node of removedNodes) flicker.push(node.outerHTML);
         }
-      }).observe(document.querySelector('#app'), {childList: true, subtree: true});
+        // Formulas are drawn when they are there; all other words stay as they are once another block follows.
+        const blocks = [...document.querySelectorAll('.md > *')].slice(0, -1).filter((one) => !one.matches('.maths') && !one.querySelector('.maths'));
+        for (const one of blocks) {
+          if (settled.has(one) && settled.get(one) !== one.textContent) flicker.push(`${settled.get(one)} → ${one.textContent}`);
+          settled.set(one, one.textContent);
+        }
+      }).observe(document.querySelector('#app'), {childList: true, characterData: true, subtree: true});
     }""")
     await send(page, "tell me")
     await html(page)
 
     assert await page.evaluate("flicker") == []
+    assert await page.evaluate("settled.size") > 5
 
 
 async def test_stop_takes_the_place_of_send_and_ends_the_turn_at_once(stage: Stage, visit: OpenPage) -> None:
@@ -96,24 +128,30 @@ async def test_stop_takes_the_place_of_send_and_ends_the_turn_at_once(stage: Sta
 
     stage.scripts["count"] = script
     page = await visit()
-    await send(page, "count")
-    stop = page.get_by_role("button", name="Stop")
-    await expect(page.locator(".md")).to_contain_text("1 2 3")
-    await expect(page.get_by_role("button", name="Send", exact=True)).to_have_count(0)
-    took = await page.evaluate("""async () => {
-      const start = performance.now();
-      document.querySelector('[aria-label=Stop]').click();
-      while (document.querySelector('[aria-label=Stop]')) await new Promise(requestAnimationFrame);
-      return performance.now() - start;
-    }""")
+    box = page.get_by_role("textbox", name="Message")
+    turns = page.locator("article.turn")
+    took = []
+    for number in range(3):
+        await send(page, "count")
+        await expect(turns.nth(number).locator(".md")).to_contain_text("1 2 3")
+        await expect(page.get_by_role("button", name="Send", exact=True)).to_have_count(0)
+        took.append(
+            await page.evaluate("""async () => {
+              const start = performance.now();
+              document.querySelector('[aria-label=Stop]').click();
+              while (document.querySelector('[aria-label=Stop]')) await new Promise(requestAnimationFrame);
+              return performance.now() - start;
+            }""")
+        )
+        await expect(turns.nth(number)).to_contain_text("Stopped")
+        await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
 
-    assert took <= 400  # 200 on an idle machine
-    await expect(stop).to_have_count(0)
-    await expect(page.locator("article.turn")).to_contain_text("Stopped")
+    assert min(took) <= 200
     await send(page, "count again")
-    await expect(page.locator("article.turn").nth(1)).to_contain_text("1 2 3")
-    await page.get_by_role("textbox", name="Message").press("Escape")
-    await expect(page.locator("article.turn").nth(1)).to_contain_text("Stopped")
+    await expect(turns.nth(3)).to_contain_text("1 2 3")
+    await box.press("Escape")
+    await expect(turns.nth(3)).to_contain_text("Stopped")
+    await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
 
 
 async def test_a_cut_socket_loses_nothing_and_repeats_nothing(stage: Stage, visit: OpenPage) -> None:
@@ -130,11 +168,19 @@ async def test_a_cut_socket_loses_nothing_and_repeats_nothing(stage: Stage, visi
 
     stage.scripts["tell"] = script
     page = await visit()
+    await page.evaluate("""() => {
+      window.states = [];
+      const place = document.querySelector('.connection');
+      new MutationObserver(() => states.push([performance.now(), place.textContent])).observe(place, {childList: true, characterData: true, subtree: true});
+    }""")
     await send(page, "tell me")
     await middle.wait()
+    cut = await page.evaluate("performance.now()")
     stage.drop()
-    await expect(page.get_by_role("status").filter(has_text="Reconnecting…")).to_be_visible(timeout=1_500)
-    await expect(page.get_by_role("status").filter(has_text="Reconnecting…")).to_have_count(0)
+    await until(page, "states.length === 2")
+    states = await page.evaluate("states")
+    assert [text for _, text in states] == ["Reconnecting…", ""]
+    assert states[0][0] - cut <= 1_000
     back.set()
     await page.wait_for_selector("article.turn.done")
 
@@ -220,7 +266,17 @@ async def test_a_restarted_turn_replaces_what_its_first_life_streamed(stage: Sta
     assert await page.locator(".md").all_inner_texts() == ["The whole sentence."]
 
 
-async def test_two_tabs_show_one_copy_of_everything(visit: OpenPage) -> None:
+async def test_two_tabs_show_one_copy_of_everything_and_the_same_stream(
+    stage: Stage, visit: OpenPage
+) -> None:
+    go = asyncio.Event()
+
+    async def script(play: Play) -> None:
+        await play.say("The first half, ", 200)
+        await go.wait()
+        await play.say("and the second.", 200)
+
+    stage.scripts["tell"] = script
     first = await visit()
     await send(first, "hello")
     await first.wait_for_selector("article.turn.done")
@@ -233,6 +289,14 @@ async def test_two_tabs_show_one_copy_of_everything(visit: OpenPage) -> None:
         texts = await page.locator("article").all_inner_texts()
         heads = [text.split("\n")[0] for text in texts]
         assert heads == ["hello", "You said: hello", "and from here", "You said: and from here"]
+    await send(first, "tell both")
+    for page in (first, second):
+        await expect(page.locator(".md").nth(2)).to_have_text("The first half,")
+    go.set()
+    for page in (first, second):
+        await expect(page.locator("article.turn.done")).to_have_count(3)
+        await expect(page.locator(".md").nth(2)).to_have_text("The first half, and the second.")
+        assert await page.locator("article").count() == 6
 
 
 async def test_tools_are_one_quiet_line_that_opens(stage: Stage, visit: OpenPage) -> None:
@@ -255,12 +319,26 @@ async def test_tools_are_one_quiet_line_that_opens(stage: Stage, visit: OpenPage
     )
     go.set()
     summary = page.get_by_role("button", name="Worked through 3 steps")
+    await page.wait_for_selector("article.turn.done")
+    await page.set_viewport_size({"width": 1280, "height": 340})  # so that opening makes it scroll
+    places = "[...document.querySelectorAll('.bubble, .line')].map((one) => one.getBoundingClientRect().top)"
+    await until(
+        page,
+        "(() => { const v = document.querySelector('.scroll'); return v.scrollHeight - v.scrollTop - v.clientHeight < 2; })()",
+    )
+    before = await page.evaluate(places)
     await summary.click()
     steps = page.locator(".step")
 
     await expect(steps).to_have_count(4)
+    assert await page.evaluate(places) == before
     await expect(steps.nth(0)).to_have_text("Let me look first. ")
-    await expect(steps.nth(2)).to_contain_text("failed")
+    for at, words in ((1, "read_filenotes.mddone"), (2, "execfalsefailed"), (3, "execmake testdone")):
+        await expect(steps.nth(at).locator(".call")).to_contain_text(words)
+    await summary.click()
+    await expect(steps).to_have_count(0)
+    assert await page.evaluate(places) == before
+    await page.set_viewport_size({"width": 1280, "height": 800})
     await page.reload()
     await page.get_by_role("button", name="Worked through 3 steps").click()
     await expect(steps.nth(1)).to_contain_text("three lines")

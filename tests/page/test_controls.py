@@ -3,17 +3,22 @@
 import pytest
 from playwright.async_api import expect
 
+from nanobot.events import SessionUpdated
+from nanobot.messages import Address, Line
 from nanobot.testing_port import line
 from tests.page.conftest import OpenPage
 from tests.page.server import Stage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-PASTE = """(size) => {
+PASTE = """([how, size]) => {
   const bytes = Uint8Array.from(atob('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='), (c) => c.charCodeAt(0));
   const files = new DataTransfer();
   files.items.add(new File([bytes, new Uint8Array(size)], 'dot.png', {type: 'image/png'}));
-  document.querySelector('textarea').dispatchEvent(new ClipboardEvent('paste', {clipboardData: files, bubbles: true, cancelable: true}));
+  const more = {bubbles: true, cancelable: true};
+  if (how === 'paste') document.querySelector('textarea').dispatchEvent(new ClipboardEvent('paste', {clipboardData: files, ...more}));
+  else if (how === 'drop') document.querySelector('.card').dispatchEvent(new DragEvent('drop', {dataTransfer: files, ...more}));
+  else { const input = document.querySelector('input[type=file]'); input.files = files.files; input.dispatchEvent(new Event('change', more)); }
 }"""
 
 
@@ -39,19 +44,25 @@ async def test_a_slash_opens_the_commands_and_the_keyboard_picks_one(stage: Stag
     assert stage.port.accepted == []
 
 
-async def test_a_pasted_image_is_shown_sent_and_kept(stage: Stage, visit: OpenPage) -> None:
+@pytest.mark.parametrize("how", ["paste", "drop", "pick"])
+async def test_an_image_is_shown_sent_and_kept_however_it_comes(
+    stage: Stage, visit: OpenPage, how: str
+) -> None:
     page = await visit()
-    await page.evaluate(PASTE, 7_000_000)
-    await expect(page.get_by_role("alert")).to_contain_text("6 MB")
-    await page.evaluate(PASTE, 0)
+    await page.evaluate(PASTE, [how, 7_000_000])
+    await expect(page.get_by_role("alert")).to_contain_text("at most 6 MB")
+    await expect(page.get_by_role("img", name="Image to send")).to_have_count(0)
+    await page.evaluate(PASTE, [how, 0])
     await expect(page.get_by_role("img", name="Image to send")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
     await page.get_by_role("button", name="Remove image").click()
     await expect(page.get_by_role("img", name="Image to send")).to_have_count(0)
-    await page.evaluate(PASTE, 0)
+    await page.evaluate(PASTE, [how, 0])
     await page.get_by_role("textbox", name="Message").fill("what is this?")
     await page.get_by_role("button", name="Send", exact=True).click()
 
     await expect(page.get_by_role("article", name="You said").get_by_role("img")).to_be_visible()
+    await expect(page.get_by_role("img", name="Image to send")).to_have_count(0)
     await page.wait_for_selector("article.turn.done")
     assert [one.mime for one in stage.port.accepted[0].media] == ["image/png"]
 
@@ -73,20 +84,55 @@ async def test_a_deleted_session_comes_back_with_undo_and_is_gone_without(
     await page.clock.install()
     await page.get_by_role("button", name="More about Drop me").click()
     await page.get_by_role("menuitem", name="Delete").click()
-    await page.clock.run_for(9_000)
+    async with page.expect_response(lambda answer: answer.request.method == "DELETE"):
+        await page.clock.run_for(9_000)
 
     await expect(rows).to_have_text(["Keep me"])
     assert list(stage.port.sessions.lines) == ["websocket:a"]
 
 
-async def test_another_channels_session_is_read_only(stage: Stage, visit: OpenPage) -> None:
-    stage.fill("telegram:b", line("user", "Remind me", "2"), line("assistant", "I **will**.", "2"))
+async def test_sessions_of_every_channel_are_listed_and_read(stage: Stage, visit: OpenPage) -> None:
+    names = {"slack": "Slack", "telegram": "Telegram", "cli": "Terminal", "matrix": "matrix", "websocket": ""}
+    for channel in names:
+        stage.fill(f"{channel}:b", line("user", f"On {channel}", "2"), line("assistant", "I **will**.", "2"))
     page = await visit()
-    await page.get_by_role("link", name="Remind me").click()
+    links = page.get_by_role("navigation", name="Sessions").get_by_role("link")
+    await expect(links).to_have_count(len(names))
+    for channel, name in names.items():
+        await expect(links.filter(has_text=f"On {channel}")).to_have_text(f"On {channel}{name}")
+    link = links.filter(has_text="On telegram")
+    await link.click()
 
     await expect(page.locator(".md strong")).to_have_text("will")
-    await expect(page.get_by_role("link", name="Remind me")).to_have_attribute("aria-current", "page")
+    await expect(link).to_have_attribute("aria-current", "page")
+    await expect(page.locator("[aria-current=page]")).to_have_count(1)
     await expect(page.get_by_role("textbox", name="Message")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Continue here")).to_be_visible()
+
+
+async def test_another_channels_turn_is_followed_while_it_runs(stage: Stage, visit: OpenPage) -> None:
+    def step(number: int, name: str) -> Line:
+        asked = line("assistant", "", "2")
+        function = {"name": name, "arguments": "{}"}
+        asked["tool_calls"] = [{"id": f"c{number}", "type": "function", "function": function}]
+        return asked
+
+    place = Address("telegram", "b")
+    stage.fill("telegram:b", line("user", "Look around", "2"), step(1, "list_dir"))
+    stage.port.sessions.running.add("telegram:b")
+    page = await visit("#telegram:b")
+    await expect(page.get_by_role("button", name="list_dir")).to_be_visible()
+    result = line("tool", "nothing", "2")
+    result["tool_call_id"] = "c1"
+    stage.fill("telegram:b", result, step(2, "read_file"))
+    await expect(page.get_by_role("button", name="read_file")).to_be_visible()
+    await expect(page.locator("article.turn")).to_have_attribute("aria-busy", "true")
+    stage.port.sessions.running.clear()
+    stage.fill("telegram:b", line("assistant", "There is nothing.", "2"))
+    stage.channel.show(SessionUpdated("telegram:b", "2", place))
+
+    await expect(page.locator("article.turn.done .md")).to_have_text("There is nothing.")
+    await expect(page.locator("article")).to_have_count(2)
 
 
 async def test_the_theme_follows_the_system_until_it_is_chosen(visit: OpenPage) -> None:

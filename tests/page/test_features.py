@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from nanobot.channel import About, Applicant, DeadLetter
+from nanobot.events import Usage
 from nanobot.testing_port import line
 from tests.page.conftest import OpenPage, until
 from tests.page.server import Play, Stage
@@ -15,6 +16,7 @@ from tests.page.server import Play, Stage
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 NOW = datetime.now(UTC)
+CHILD = "8e7f437b-5bcc-5e4c-a610-8ff38efcc7cc"
 
 
 async def send(page: Page, text: str) -> None:
@@ -24,7 +26,7 @@ async def send(page: Page, text: str) -> None:
 
 
 async def test_search_finds_a_message_far_up_and_goes_to_it(stage: Stage, visit: OpenPage) -> None:
-    for number in range(400):
+    for number in range(2_500):
         text = "the hidden lighthouse" if number == 37 else f"answer {number}"
         stage.fill(
             "websocket:long",
@@ -45,9 +47,9 @@ async def test_search_finds_a_message_far_up_and_goes_to_it(stage: Stage, visit:
     await expect(target).to_contain_text("the hidden lighthouse")
     await expect(target).to_be_in_viewport()
     await expect(target).to_be_focused()
-    await expect(page.get_by_text("answer 399")).to_have_count(0)
+    await expect(page.get_by_text("answer 2499")).to_have_count(0)
     await page.get_by_role("button", name="Jump to latest").click()
-    await expect(page.get_by_text("answer 399")).to_be_in_viewport()
+    await expect(page.get_by_text("answer 2499")).to_be_in_viewport()
 
 
 async def test_a_session_gets_a_name_with_f2_that_stays(stage: Stage, visit: OpenPage) -> None:
@@ -150,6 +152,13 @@ async def test_a_goal_is_shown_in_full_and_steered_by_its_buttons(stage: Stage, 
     width = await clock.evaluate("(one) => one.getBoundingClientRect().width")
     await expect(clock).to_have_text("0:12:36")
     assert await clock.evaluate("(one) => one.getBoundingClientRect().width") == width
+    await stage.restart()
+    await page.reload()
+    await expect(strip).to_contain_text("Active")
+    shown = await clock.inner_text()
+    await expect(clock).not_to_have_text(shown)
+    assert await clock.inner_text() > shown
+    assert await clock.evaluate("(one) => one.getBoundingClientRect().width") == width
     await strip.get_by_role("button").click()
     sheet = page.get_by_role("dialog", name="Goal")
     await expect(sheet).to_contain_text("Make every test of the limits pass")
@@ -188,9 +197,11 @@ async def test_the_owner_lets_people_in_and_sends_dead_letters_again(stage: Stag
     assert (office.people[0].status, office.resent) == ("approved", [3])
 
 
-async def test_the_status_names_the_model_and_how_full_its_context_is(stage: Stage, visit: OpenPage) -> None:
+async def test_the_status_names_the_model_how_full_its_context_is_and_what_it_cost(
+    stage: Stage, visit: OpenPage
+) -> None:
     stage.port.sessions.abouts["websocket:a"] = About(
-        model="openai/gpt-5.5", context_window=200_000, context_tokens=50_000
+        "openai/gpt-5.5", 200_000, 50_000, spent=Usage(12_345, 67)
     )
     stage.fill("websocket:a", line("user", "hello", "1"))
     answer = line("assistant", "hi", "1")
@@ -198,8 +209,14 @@ async def test_the_status_names_the_model_and_how_full_its_context_is(stage: Sta
     stage.fill("websocket:a", answer)
     page = await visit("#websocket:a")
 
-    await expect(page.locator(".composer .model")).to_have_text("gpt-5.5 · 25 %")
-    await expect(page.locator("article.turn .cost")).to_have_text("12k in · 67 out")
+    status = page.locator(".composer .model")
+    await expect(status).to_have_text("gpt-5.5 · 25 % · 12k tokens")
+    stage.port.sessions.abouts["websocket:a"] = About(
+        "openai/gpt-5.5", 200_000, 50_000, spent=Usage(12_345, 67), dollars=0.0161
+    )
+    await send(page, "and what does it cost?")
+    await expect(status).to_have_text("gpt-5.5 · 25 % · $0.016")
+    await expect(page.locator("article.turn .cost").first).to_have_text("12k in · 67 out")
 
 
 async def test_a_message_tells_how_far_it_got(stage: Stage, visit: OpenPage) -> None:
@@ -223,7 +240,11 @@ async def test_a_message_tells_how_far_it_got(stage: Stage, visit: OpenPage) -> 
 
 async def test_a_sub_session_is_reached_from_its_step_and_leads_back(stage: Stage, visit: OpenPage) -> None:
     async def script(play: Play) -> None:
-        await play.tool("delegate", {"task": "read the log"}, "sub:abcd-1234 completed\nNothing odd.")
+        await play.tool(
+            "delegate",
+            {"task": "read the log"},
+            json.dumps({"success": True, "session_id": CHILD, "status": "completed"}),
+        )
         await play.say("It is fine.")
 
     stage.scripts["ask"] = script
@@ -231,8 +252,8 @@ async def test_a_sub_session_is_reached_from_its_step_and_leads_back(stage: Stag
     await send(page, "ask somebody")
     await page.get_by_role("button", name="Worked through 1 step").click()
     key = f"websocket:{stage.port.accepted[0].chat_id}"
-    stage.fill("sub:abcd-1234", line("user", "read the log", "s1"), line("assistant", "Nothing odd.", "s1"))
-    stage.port.sessions.abouts["sub:abcd-1234"] = About(parent=key, parent_title="ask somebody")
+    stage.fill(f"sub:{CHILD}", line("user", "read the log", "s1"), line("assistant", "Nothing odd.", "s1"))
+    stage.port.sessions.abouts[f"sub:{CHILD}"] = About(parent=key, parent_title="ask somebody")
     await page.get_by_role("link", name="Open the sub-session").click()
 
     await expect(page.locator(".md")).to_have_text("Nothing odd.")
@@ -240,6 +261,35 @@ async def test_a_sub_session_is_reached_from_its_step_and_leads_back(stage: Stag
     crumb = page.get_by_role("navigation", name="Where this comes from")
     await crumb.get_by_role("link", name="ask somebody").click()
     await expect(page.locator(".md")).to_have_text("It is fine.")
+
+
+async def test_what_an_outside_agent_did_is_shown_step_by_step(stage: Stage, visit: OpenPage) -> None:
+    key = f"sub:{CHILD}"
+    stage.fill(key, line("user", "mend it", "s1"), line("assistant", "Mended.", "s1"))
+    stage.port.sessions.abouts[key] = About("executor/codex", parent="websocket:a", parent_title="Chat")
+    details = [
+        {"kind": "thinking", "text": "Where is it? <img src=x onerror=alert(1)>"},
+        {
+            "kind": "command",
+            "id": "1",
+            "text": "make test",
+            "output": "2 failed\n7 passed",
+            "state": "failed",
+        },
+        {"kind": "files", "id": "2", "changes": [{"path": "a.py", "kind": "update"}]},
+        {"kind": "message", "text": "Mended."},
+    ]
+    stage.port.tasks.rows["websocket:a"] = [{"id": CHILD, "details": details}]
+    page = await visit(f"#{key}")
+    await page.get_by_role("button", name="Its steps").click()
+    steps = page.get_by_role("dialog", name="Steps").locator(".step")
+
+    await expect(steps).to_have_count(4)
+    await expect(steps.nth(0)).to_contain_text("Where is it? <img")
+    await expect(steps.nth(1)).to_contain_text("commandmake testfailed")
+    await steps.nth(1).get_by_role("button").click()
+    await expect(steps.nth(1).get_by_role("region")).to_contain_text("7 passed")
+    await expect(steps.nth(2)).to_contain_text("filesupdate a.pydone")
 
 
 async def test_an_edit_shows_what_changed(stage: Stage, visit: OpenPage) -> None:

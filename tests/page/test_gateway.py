@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,8 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
+from nanobot.stores.sessions import SessionManager
+from nanobot.testing_port import line
 from tests.emulators.openai import OpenAIServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -50,6 +53,12 @@ def nanobot(*arguments: str) -> list[str]:
     return [found, *arguments]
 
 
+async def said(page: Page) -> list[str]:
+    """What the articles say, without times: a message's own is when it was written, the history's when it came."""
+    texts = await page.locator("article").all_inner_texts()
+    return [re.sub(r"\d\d?:\d\d\s[AP]M", "", text) for text in texts]
+
+
 async def test_a_gateway_killed_in_a_turn_finishes_it_and_what_was_sent_meanwhile(
     tmp_path: Path, browser: Browser
 ) -> None:
@@ -79,10 +88,10 @@ async def test_a_gateway_killed_in_a_turn_finishes_it_and_what_was_sent_meanwhil
             await expect(texts).to_have_count(3, timeout=20_000)
             await expect(busy).to_have_count(0)
             await expect(page.get_by_text("Sending…")).to_have_count(0)
-            live = await page.locator("article").all_inner_texts()
+            live = await said(page)
             await page.reload()
             await expect(texts).to_have_count(3)
-            again = await page.locator("article").all_inner_texts()
+            again = await said(page)
     await context.close()
 
     answers = [text.strip().split("\n")[0] for text in live]
@@ -108,6 +117,7 @@ async def test_search_copies_and_a_new_conversation_on_a_real_gateway(
         gateway(tmp_path / "bot", free_port(), model.url, signal.SIGTERM) as url,
     ):
         await page.goto(url)
+        await expect(page.get_by_role("button", name="Remember that I like short answers")).to_be_visible()
         for count, text in enumerate(("the old lighthouse", "the harbour"), 1):
             await box.fill(text)
             await box.press("Enter")
@@ -117,15 +127,128 @@ async def test_search_copies_and_a_new_conversation_on_a_real_gateway(
         await expect(said).to_have_text(["the old lighthouse"])
         await page.go_back()
         await expect(said).to_have_text(["the old lighthouse", "the harbour"])
+        await box.fill("SLOW 10\nLONG 15")
+        await box.press("Enter")
+        await expect(page.locator("article.turn .md").last).to_contain_text("word1")
+        await box.fill("/status")
+        await box.press("Enter")
+        await expect(done).to_have_count(4)
+        order = await page.evaluate("[...document.querySelectorAll('article')].map((one) => one.dataset.id)")
+        await page.reload()
+        await expect(done).to_have_count(4)
+        again = await page.evaluate("[...document.querySelectorAll('article')].map((one) => one.dataset.id)")
+        # A message has the server's id after a reload; its answer always had.
+        assert again[1::2] == order[1::2]
+        texts = [text.split("\n")[0] for text in await page.locator("article").all_inner_texts()]
+        assert texts[4:7:2] == ["SLOW 10", "/status"]
+        assert texts[5].startswith("word0 word1")
         await page.keyboard.press("Control+k")
         await page.get_by_role("combobox", name="Search all messages").fill("LIGHTHOUSE old")
-        await expect(page.get_by_role("option")).to_have_count(
-            4
-        )  # said and answered, in the chat and in its copy
+        # Said and answered, in the chat and in its copy.
+        await expect(page.get_by_role("option")).to_have_count(4)
         await page.keyboard.press("Escape")
         await box.fill("/new")
         await box.press("Enter")
         await expect(said).to_have_text(["/new"])
         await page.reload()
         await expect(said).to_have_text(["/new"])
+    await context.close()
+
+
+async def test_a_delegated_task_is_read_along_and_leads_back(tmp_path: Path, browser: Browser) -> None:
+    init = await asyncio.create_subprocess_exec(
+        *nanobot("init", str(tmp_path / "bot")), stdout=asyncio.subprocess.DEVNULL
+    )
+    assert await init.wait() == 0
+    context = await browser.new_context()
+    page = await context.new_page()
+    box = page.get_by_role("textbox", name="Message")
+    async with (
+        OpenAIServer() as model,
+        gateway(tmp_path / "bot", free_port(), model.url, signal.SIGTERM) as url,
+    ):
+        await page.goto(url)
+        await box.fill("Ask somebody\n" r'TOOL delegate {"task": "SLOW 20\nLONG 60\ncount the ferries"}')
+        await box.press("Enter")
+        parent = page.get_by_role("link", name="Ask somebody")
+        child = page.locator(".rows").get_by_role("link").filter(has_text="Sub-session")
+        await expect(
+            child.get_by_role("img", name="running")
+        ).to_be_visible()  # while its parent waits for it
+        await page.get_by_role("button", name="Worked through 1 step").click()
+        await page.get_by_role("link", name="Open the sub-session").click()
+        await expect(page.locator(".md")).to_contain_text("word59")
+        await expect(child).to_have_attribute("aria-current", "page")
+        rows = await page.locator(".rows li").evaluate_all("(all) => all.map((one) => one.className)")
+        assert rows == ["", "nested"]
+        await expect(box).to_have_count(0)
+        crumb = page.get_by_role("navigation", name="Where this comes from")
+        await crumb.get_by_role("link").click()
+        await expect(page.locator("article.turn .md")).to_contain_text("result:")
+        await expect(parent).to_have_attribute("aria-current", "page")
+        if os.environ.get("LOOK"):
+            await page.screenshot(path=os.environ["LOOK"])
+            print(await page.locator("article.turn .md").inner_text())
+    await context.close()
+
+
+async def test_a_sub_session_that_runs_too_long_is_stopped_from_its_page(
+    tmp_path: Path, browser: Browser
+) -> None:
+    init = await asyncio.create_subprocess_exec(
+        *nanobot("init", str(tmp_path / "bot")), stdout=asyncio.subprocess.DEVNULL
+    )
+    assert await init.wait() == 0
+    context = await browser.new_context()
+    page = await context.new_page()
+    async with (
+        OpenAIServer() as model,
+        gateway(tmp_path / "bot", free_port(), model.url, signal.SIGTERM) as url,
+    ):
+        await page.goto(url)
+        await page.get_by_role("textbox", name="Message").fill(
+            "Ask somebody\n" r'TOOL delegate {"task": "SLOW 5\nLONG 3000"}'
+        )
+        await page.keyboard.press("Enter")
+        await page.locator(".rows .nested").get_by_role("link").click()
+        await page.get_by_role("button", name="Stop it").click()
+        await expect(page.get_by_role("button", name="Stop it")).to_have_count(0)
+        await page.get_by_role("link", name="Back to the chat it works for").click()
+        await expect(page.locator("article.turn .md")).to_contain_text("killed")
+    await context.close()
+
+
+async def test_search_goes_to_a_message_far_up_in_five_thousand_also_in_the_archive(
+    tmp_path: Path, browser: Browser
+) -> None:
+    init = await asyncio.create_subprocess_exec(
+        *nanobot("init", str(tmp_path / "bot")), stdout=asyncio.subprocess.DEVNULL
+    )
+    assert await init.wait() == 0
+    sessions = SessionManager(tmp_path / "bot")
+    for first in range(0, 2_500, 500):
+        lines = []
+        for number in range(first, first + 500):
+            text = "the hidden lighthouse" if number == 77 else f"answer {number}"
+            lines += [line("user", f"question {number}", f"q{number}"), line("assistant", text, f"q{number}")]
+        await sessions.append("telegram:long", lines)
+    assert (await sessions.open("telegram:long")).archived[1] > 1_000
+    await sessions.close()
+    context = await browser.new_context()
+    page = await context.new_page()
+    async with (
+        OpenAIServer() as model,
+        gateway(tmp_path / "bot", free_port(), model.url, signal.SIGTERM) as url,
+    ):
+        await page.goto(url)
+        await page.keyboard.press("Control+k")
+        await page.get_by_role("combobox", name="Search all messages").fill("lighthouse hidden")
+        await page.get_by_role("option").click()
+        found = page.locator("article.found")
+        await expect(found).to_contain_text("the hidden lighthouse")
+        await expect(found).to_be_in_viewport()
+        await expect(page.get_by_text("answer 2499")).to_have_count(0)
+        await page.get_by_role("button", name="Jump to latest").click()
+        await expect(page.get_by_text("answer 2499")).to_be_in_viewport()
+        await expect(page.get_by_role("button", name="Continue here")).to_be_visible()
     await context.close()

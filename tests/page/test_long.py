@@ -1,11 +1,11 @@
 """Long sessions, fast streams and large answers: the page stays quick and small."""
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
-from nanobot.testing_port import line
 from tests.page.conftest import OpenPage, until
 from tests.page.server import SAMPLE, Play, Stage
+from tests.page.speed import BARS, fill, load
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -21,18 +21,13 @@ async def megabytes(page: Page) -> float:
 
 
 async def test_five_thousand_messages_open_quickly_and_stay_small(stage: Stage, visit: OpenPage) -> None:
-    for number in range(2_500):
-        said = f"Question {number}: what holds the **limits** together?"
-        text = f"Answer {number}. " + "The bucket is refilled by the clock, once per call. " * (
-            number % 9 + 1
-        )
-        stage.fill("websocket:long", line("user", said, f"q{number}"), line("assistant", text, f"q{number}"))
+    fill(stage)
     page = await visit("#websocket:long")
     ready = await page.evaluate("performance.getEntriesByName('ready')[0].startTime")
     sent = await page.evaluate(
         "performance.getEntriesByType('resource').filter((one) => one.name.includes('/messages')).reduce((sum, one) => sum + one.transferSize, 0)"
     )
-    assert ready <= 4_000  # 1,500 on an idle machine
+    assert ready <= 1_500
     assert sent <= 50_000
     await page.evaluate("""async () => {
       const view = document.querySelector('.scroll');
@@ -46,6 +41,14 @@ async def test_five_thousand_messages_open_quickly_and_stay_small(stage: Stage, 
 
     assert await page.evaluate("document.querySelectorAll('*').length") <= 15_000
     assert await megabytes(page) <= 25
+
+
+async def test_the_page_is_there_at_once_also_on_a_slow_processor(stage: Stage, browser: Browser) -> None:
+    """The bars of `make bench-web`, which are far above what a machine without other work needs."""
+    runs = [await load(browser, stage.url) for _ in range(3)]
+    best = {name: min(run[name] for run in runs) for name in runs[0]}
+
+    assert {name: value for name, value in best.items() if value > BARS[name][0]} == {}
 
 
 async def test_a_thousand_tokens_a_second_arrive_whole(stage: Stage, visit: OpenPage) -> None:
@@ -68,5 +71,5 @@ async def test_a_thousand_tokens_a_second_arrive_whole(stage: Stage, visit: Open
     }""")
 
     assert copied.strip() == text.strip()
-    # How many long tasks there are is measured alone, by `python -m tests.page.speed`; here it only must not be jammed.
+    # How many long tasks there are is measured alone, by `make bench-web`; here it only must not be jammed.
     assert sum(await page.evaluate("tasks")) <= 4_000

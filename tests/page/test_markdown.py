@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests.page.conftest import OpenPage
+from tests.page.server import Play, Stage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -93,3 +94,15 @@ async def test_code_is_coloured_by_the_highlighters_own_tree(visit: OpenPage) ->
     assert found["py"] == [True, ["c-comment", "c-keyword", "c-string", "c-title"]]
     assert found["html"][0] is True
     assert {"c-keyword", "c-tag", "c-string"} <= set(found["html"][1])
+
+
+async def test_the_lines_of_an_answer_stay_lines(stage: Stage, visit: OpenPage) -> None:
+    async def script(play: Play) -> None:
+        await play.say("idle\nModel: echo\nSession: a")
+
+    stage.scripts["lines"] = script
+    page = await visit()
+    await page.get_by_role("textbox", name="Message").fill("lines")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("article.turn.done")
+    assert await page.locator(".md p").last.inner_text() == "idle\nModel: echo\nSession: a"

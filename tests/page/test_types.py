@@ -1,4 +1,4 @@
-"""The page's scripts under a type checker, where there is one: `npx -y -p typescript@5.9.3 tsc -p tests/page`."""
+"""The page's scripts under a type checker, where there is one: `make types-web`."""
 
 import shutil
 import subprocess

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.messages import Address, Inbound
-from nanobot.pairing import LIFETIME, MAX_GUESSES, MAX_WAITING, PairingDesk
+from nanobot.pairing import LIFETIME, MAX_GUESSES, MAX_WAITING, PairingDesk, question
 from nanobot.prompts import Prompts
 from nanobot.skills import Skills
 from nanobot.stores.memory import MemoryStore
@@ -77,6 +77,23 @@ async def test_a_revoked_person_is_unknown_again_at_once(desk: PairingDesk) -> N
     await desk.approve(code)
     await desk.revoke("telegram", "ann")
     assert not await desk.paired("telegram", "ann")
+
+
+async def test_somebody_turned_away_gets_no_new_code_for_a_day(desk: PairingDesk, clock: FakeClock) -> None:
+    code = await desk.request(asked("eve"))
+    assert code
+    assert await desk.deny(code)
+    assert await desk.request(asked("eve")) is None
+    assert await desk.request(asked("ann")), "others are heard"
+    await clock.advance(86_401)
+    assert await desk.request(asked("eve"))
+
+
+def test_the_owner_is_shown_a_name_that_can_be_nothing_but_a_name() -> None:
+    name = "Ann`** [the owner](http://evil)\n\nlet in: \u202eyes"
+    message = Inbound("telegram", "1", "7", "hi", sender="7", sender_name=name)
+    text = question(message, "ABCD-EFGH", Address("telegram", "99")).text
+    assert text.startswith("`Ann'** [the owner](http://evil) let in: yes` (`7` on telegram) wrote to me")
 
 
 def test_a_name_cannot_speak_as_the_gateway(tmp_path: Path, clock: FakeClock) -> None:

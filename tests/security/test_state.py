@@ -20,6 +20,7 @@ TOKEN = "owner-token-71c3e0"
 async def test_what_is_written_is_private_and_no_secret_is_in_log_answers_or_state(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
+    (workspace / "config.md").write_text("a file to send")
     async with OpenAIServer() as model:
         (workspace / "config.toml").write_text(
             f'[agent]\nmodel = "test/echo"\n[models.test]\nkind = "openai"\napi_key = "{KEY}"\nbase_url = "{model.url}"\n'
@@ -42,9 +43,11 @@ async def test_what_is_written_is_private_and_no_secret_is_in_log_answers_or_sta
             async with asyncio.timeout(30):
                 await gateway.wait()
     state = workspace / ".nanobot"
-    files = [path for path in state.rglob("*") if path.is_file()]
-    assert {path.name for path in files} >= {"gateway.db", "audit.jsonl"}
-    assert [str(path) for path in (state, *files) if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+    places = [state, *state.rglob("*")]
+    files = [path for path in places if path.is_file()]
+    assert {path.name for path in files} >= {"gateway.db", "audit.jsonl", "audit.head", "search.db"}
+    assert [path.parent for path in files if path.parent.name in ("outgoing", "websocket")]
+    assert [str(path) for path in places if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
     for secret in (KEY, TOKEN):
         assert secret not in (tmp_path / "log").read_text()
         assert all(secret not in answer for answer in answers)
@@ -58,7 +61,7 @@ async def work(url: str) -> list[str]:
         for token in (TOKEN, "wrong"):
             for path in (
                 "/api/sessions",
-                "/api/search?q=x",
+                "/api/search?q=hello",
                 f"/api/sessions?token={token}",
                 "/healthz",
                 "/metrics",
@@ -76,5 +79,7 @@ async def work(url: str) -> list[str]:
         await client.send("c2", f'TOOL exec {{"command": "{look}"}}\nlook', "m2")
         await client.send("c3", "STATUS 401\nrefused", "m3")
         await client.until(lambda one: one.total() == 3)
+        await client.send("c4", 'TOOL message {"text": "see", "files": ["config.md"]}\nsend it', "m4")
+        await client.until(lambda one: any("see" in text for text in one.texts("c4")))
         answers += [text for chat in ("c1", "c2", "c3") for text in client.texts(chat)]
     return answers

@@ -28,6 +28,22 @@ effect(() => {
   } else if (before) announce(now.items.size && lastStatus(now) === "stopped" ? "Stopped" : "Reply finished");
 });
 
+/** Where a button vanishes under the one who pressed it by key: on to what is nearest. @param {string} selector */
+export function focusSoon(selector) {
+  const move = () => {
+    if (document.activeElement && document.activeElement !== document.body) return;
+    const target = document.querySelector(selector) ?? document.getElementById("message");
+    // On a touch screen the message box would bring the keyboard up.
+    if (target?.id === "message" && !matchMedia("(pointer: fine)").matches) return;
+    /** @type {HTMLElement | null} */ (target)?.focus({ preventScroll: true });
+  };
+  // What vanishes does so with the next drawing, and gives its focus away after that.
+  requestAnimationFrame(() => requestAnimationFrame(move));
+}
+
+/** A session in the list. @param {string} key */
+export const rowOf = (key) => `.rows a[href="#${CSS.escape(encodeURIComponent(key))}"]`;
+
 /** @param {import("./chat.js").Chat} of */
 function lastStatus(of) {
   const last = [...of.items.values()].findLast((item) => item.kind === "turn");

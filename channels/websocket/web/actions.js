@@ -66,6 +66,16 @@ export async function fork(key, until = {}, text = "") {
   }
 }
 
+/** End a sub-session that runs; what it did so far stays. @param {string} key @param {string} parent */
+export async function end(key, parent) {
+  try {
+    await api(`${path(parent)}/children/${key.replace(/^sub:/, "")}/end`, { method: "POST", body: {} });
+    refresh();
+  } catch (error) {
+    failed("The sub-session was not stopped", error);
+  }
+}
+
 /** Show a place in a session's history. @param {string} key @param {number} index the message's number */
 export async function openAt(key, index) {
   open(key);

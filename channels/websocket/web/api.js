@@ -44,7 +44,7 @@ export async function api(path, { method = "GET", body } = {}) {
   } catch {
     answer = null;
   }
-  if (!response.ok) throw new ApiError(response.status, answer?.error?.detail ?? `${response.status}`);
+  if (!response.ok) throw new ApiError(response.status, response.status === 401 ? "you are not signed in" : (answer?.error?.detail ?? `${response.status}`));
   return answer;
 }
 

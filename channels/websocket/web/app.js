@@ -1,18 +1,20 @@
 /** The page: sessions at the left, one chat at the right. */
 import { effect, html, render, signal, useEffect, useRef } from "./h.js";
-import { Announcer } from "./a11y.js";
+import { Announcer, focusSoon, rowOf } from "./a11y.js";
+import { refused } from "./api.js";
 import { Composer } from "./composer.js";
-import { SignIn } from "./dialog.js";
 import { GoalStrip } from "./goal.js";
 import { icon } from "./icons.js";
+import { later } from "./later.js";
 import { oneLine } from "./links.js";
 import { Sidebar, channelName, titleOf } from "./sidebar.js";
 import "./keys.js";
 import { unseen } from "./notify.js";
-import { Panel } from "./panel.js";
+import { Panel, show } from "./panel.js";
 import { connection, current, problem, run, sessions, toast } from "./store.js";
 import { Thread } from "./thread.js";
 
+const SignIn = later(() => import("./sign_in.js"));
 const drawer = signal(false);
 
 function title() {
@@ -44,25 +46,42 @@ function Parent() {
 /** What one can do with a chat that is another channel's. @param {{chat: import("./chat.js").Chat, where: string}} props */
 function ReadOnly({ chat, where }) {
   const parent = chat.about.value?.parent;
+  const runs = sessions.value.find((one) => one.key === chat.key)?.running;
   return html`<div class="readonly">
     <p>${chat.channel === "sub" ? "A sub-session works by itself; you can read along." : `This chat is on ${where || "another channel"}. You can read it here.`}</p>
     ${parent
-      ? html`<a class="plain" href=${`#${encodeURIComponent(parent)}`}>Back to the chat it works for</a>`
+      ? html`<div>
+          <a class="plain" href=${`#${encodeURIComponent(parent)}`}>Back to the chat it works for</a>
+          ${chat.about.value.model?.startsWith("executor/") && html`<button type="button" class="plain" onClick=${() => show("steps", "Steps", { session: chat.key, parent })}>Its steps</button>`}
+          ${runs && html`<button type="button" class="plain wrong" onClick=${() => import("./actions.js").then((act) => act.end(chat.key, parent))}>Stop it</button>`}
+        </div>`
       : html`<button type="button" class="primary" onClick=${() => import("./actions.js").then((act) => act.fork(chat.key))}>Continue here</button>`}
   </div>`;
+}
+
+function undo() {
+  const key = toast.value?.key ?? "";
+  toast.value?.undo?.();
+  focusSoon(rowOf(key));
 }
 
 function Notes() {
   return html`<div class="notes">
     ${problem.value &&
     html`<div class="note" role="alert">
-      <span>${problem.value}</span><button type="button" class="quiet" aria-label="Close" onClick=${() => (problem.value = "")}>${icon("cross")}</button>
+      <span>${problem.value}</span><button type="button" class="quiet" aria-label="Close" onClick=${() => {
+        problem.value = "";
+        focusSoon("#message");
+      }}>${icon("cross")}</button>
     </div>`}
     ${toast.value &&
     html`<div class="note" role="status"><span>${toast.value.text}</span>${
       toast.value.undo
-        ? html`<button type="button" class="plain" onClick=${toast.value.undo}>Undo</button>`
-        : html`<button type="button" class="quiet" aria-label="Close" onClick=${() => (toast.value = null)}>${icon("cross")}</button>`
+        ? html`<button type="button" class="plain" onClick=${undo}>Undo</button>`
+        : html`<button type="button" class="quiet" aria-label="Close" onClick=${() => {
+            toast.value = null;
+            focusSoon("#message");
+          }}>${icon("cross")}</button>`
     }</div>`}
   </div>`;
 }
@@ -100,7 +119,7 @@ function App() {
         <${Notes} />
       </main>
     </div>
-    <${Announcer} /><${SignIn} /><${Panel} />`;
+    <${Announcer} />${refused.value && html`<${SignIn} />`}<${Panel} />`;
 }
 
 /** @param {HTMLElement | null} box @param {KeyboardEvent} event */

@@ -1,5 +1,6 @@
 /** Where one writes: text, files, commands; send, which is stop while something runs. */
 import { html, useEffect, useLayoutEffect, useRef, useSignal } from "./h.js";
+import { focusSoon } from "./a11y.js";
 import { keepDraft, readDraft } from "./drafts.js";
 import { FileTiles, readFiles } from "./files.js";
 import { icon } from "./icons.js";
@@ -12,14 +13,22 @@ import { count } from "./times.js";
 
 const TALLEST = 220; // pixels
 
-/** Which model answers here and how full its context is. @param {{chat: Chat}} props */
+/** What this conversation cost so far: money where the prices are known, else tokens. @param {any} about */
+function costOf(about) {
+  const tokens = (about.spent?.input ?? 0) + (about.spent?.output ?? 0);
+  if (!tokens) return "";
+  if (about.dollars === undefined) return ` · ${count(tokens)} tokens`;
+  return ` · $${about.dollars.toFixed(about.dollars < 0.1 ? 3 : 2)}`;
+}
+
+/** Which model answers here, how full its context is, and what it cost. @param {{chat: Chat}} props */
 function Status({ chat }) {
   const about = chat.about.value;
   if (!about?.model) return null;
   const share = about.context_window ? Math.min(100, Math.round((100 * (about.context_tokens ?? 0)) / about.context_window)) : 0;
   const name = oneLine(about.model);
-  return html`<span class=${`model ${share >= 80 ? "full" : ""}`} title=${`${name}: about ${count(about.context_tokens ?? 0)} of ${count(about.context_window ?? 0)} tokens of context are used`}
-    ><span>${name.slice(name.indexOf("/") + 1)}</span>${about.context_window ? ` · ${share} %` : ""}</span
+  return html`<span class=${`model ${share >= 80 ? "full" : ""}`} title=${`${name}: about ${count(about.context_tokens ?? 0)} of ${count(about.context_window ?? 0)} tokens of context are used; ${count(about.spent?.input ?? 0)} tokens read and ${count(about.spent?.output ?? 0)} written in this conversation`}
+    ><span>${name.slice(name.indexOf("/") + 1)}</span>${about.context_window ? ` · ${share} %` : ""}${costOf(about)}</span
   >`;
 }
 
@@ -117,7 +126,10 @@ export function Composer({ chat }) {
       onDragLeave=${() => (over.value = false)}
       onDrop=${drop}
     >
-      <${FileTiles} files=${files.value} onRemove=${(/** @type {any} */ gone) => (files.value = files.value.filter((file) => file !== gone))} />
+      <${FileTiles} files=${files.value} onRemove=${(/** @type {any} */ gone) => {
+        files.value = files.value.filter((file) => file !== gone);
+        focusSoon("#message");
+      }} />
       <textarea
         id="message"
         ref=${box}
@@ -148,7 +160,10 @@ export function Composer({ chat }) {
         <span class="hint" aria-hidden="true">${running ? "Enter adds · Esc stops" : text.value ? "Enter sends · Shift+Enter for a new line" : ""}</span>
         <${Status} chat=${chat} />
         ${running
-          ? html`<button type="button" class="round go" aria-label="Stop" key="stop" onClick=${() => stop(chat)} disabled=${chat.stopping.value}>${icon("stop")}</button>`
+          ? html`<button type="button" class="round go" aria-label="Stop" key="stop" onClick=${() => {
+              stop(chat);
+              focusSoon("#message");
+            }} disabled=${chat.stopping.value}>${icon("stop")}</button>`
           : html`<button type="button" class="round go" aria-label="Send" key="send" onClick=${submit} disabled=${!ready}>${icon("send")}</button>`}
       </div>
     </div>

@@ -2,6 +2,9 @@
 
 const MOST = 400; // lines shown
 
+/** A text that ends with a line end has no empty line after it. @param {string} text */
+const linesOf = (text) => text.replace(/\n$/, "").split("\n");
+
 /**
  * @param {{name: string, detail: string}} step its arguments as JSON text
  * @returns {{added: number, removed: number, lines: [string, string][]} | null}
@@ -14,8 +17,8 @@ export function changeOf({ name, detail }) {
   } catch {
     return null;
   }
-  const before = typeof given.old_text === "string" ? given.old_text.split("\n") : [];
-  const after = String(given.new_text ?? given.content ?? "").split("\n");
+  const before = typeof given.old_text === "string" ? linesOf(given.old_text) : [];
+  const after = linesOf(String(given.new_text ?? given.content ?? ""));
   let head = 0;
   while (head < before.length && head < after.length && before[head] === after[head]) head++;
   let tail = 0;

@@ -34,6 +34,9 @@ export function clockOf(goal, now) {
   return from > 0 ? digits((seconds(goal.ended_at) || now) - from) : "";
 }
 
+/** How its badge looks: it goes on, it waits for a person, or neither. @param {any} goal */
+export const toneOf = (goal) => (goal.status === "active" ? "active" : /^(?:waiting_user|blocked)$/.test(goal.status) ? "asks" : "");
+
 /** @param {{chat: import("./chat.js").Chat}} props */
 export function GoalStrip({ chat }) {
   const goal = chat.goal.value;
@@ -48,7 +51,7 @@ export function GoalStrip({ chat }) {
   const time = clockOf(goal, now.value);
   const text = oneLine(goal.ui_summary || goal.objective);
   return html`<section class="goal" role="region" aria-label="Goal">
-    <button type="button" class=${`strip ${active ? "active" : ""}`} aria-haspopup="dialog" title=${oneLine(goal.objective)} onClick=${() => show("goal", "Goal", { chat })}>
+    <button type="button" class=${`strip ${toneOf(goal)}`} aria-haspopup="dialog" title=${oneLine(goal.objective)} onClick=${() => show("goal", "Goal", { chat })}>
       ${icon("target")}<span class="goal-word">Goal</span><span class="objective">${text}</span>
       <span class="badge">${WORDS[goal.status] ?? oneLine(goal.status)}</span>
       ${time && html`<time>${time}</time>`}

@@ -1,6 +1,6 @@
 /** A goal in full, and what its owner may do with it: every button sends the command that one could type. */
 import { html, useSignal } from "./h.js";
-import { WORDS, clockOf } from "./goal.js";
+import { WORDS, clockOf, toneOf } from "./goal.js";
 import { icon } from "./icons.js";
 import { cleanBidi, oneLine } from "./links.js";
 import { say } from "./store.js";
@@ -47,7 +47,7 @@ export default function GoalSheet({ chat, onClose }) {
     ["Evidence", goal.evidence],
   ]).filter(([, value]) => value);
   const controls = chat.writable ? (CONTROLS[goal.status] ?? []) : [];
-  return html`<header>
+  return html`<header class=${toneOf(goal)}>
       <h2>${icon("target")}Goal</h2>
       <span class="badge">${WORDS[goal.status] ?? oneLine(goal.status)}</span>
       <time>${clockOf(goal, Date.now() / 1000)}</time>

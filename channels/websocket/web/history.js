@@ -15,37 +15,55 @@ export function textOf(content) {
 const timeOf = (line) => Date.parse(line.timestamp) || Date.now();
 
 /**
+ * A turn's answer stands behind the message it answers, also where a command was asked and answered in between.
  * @param {Line[]} lines oldest first
  * @param {string} running the id of the turn that runs now, or ""
  * @returns {(UserMessage | Turn)[]}
  */
 export function itemsOf(lines, running) {
-  /** @type {(UserMessage | Turn)[]} */
-  const items = [];
-  let turn = /** @type {Turn | null} */ (null);
+  /** @type {(UserMessage | Turn)[][]} a message, and the answers to it */
+  const groups = [];
+  /** @type {Map<string, (UserMessage | Turn)[]>} the group of a message, by its id */
+  const homes = new Map();
+  /** @type {Map<string, Turn>} a turn's newest article */
+  const turns = new Map();
   let lastUser = "";
+  const home = (/** @type {string} */ id) => {
+    const group = homes.get(id) ?? [];
+    if (!homes.has(id)) {
+      homes.set(id, group);
+      groups.push(group);
+    }
+    return group;
+  };
   for (const [at, line] of lines.entries()) {
     if (line.role === "user") {
       const id = String(line.turn ?? `line:${line.index ?? timeOf(line)}:${at}`);
-      lastUser = id;
+      const group = home(id);
+      if (line.injected !== "command") lastUser = id;
       if (line.injected && line.injected !== "command") continue;
       const said = new UserMessage(id, textOf(line.content), { time: timeOf(line), media: line.media ?? [] });
       said.stage.value = id === running ? "working" : "done";
-      items.push(said);
+      group.push(said);
     } else if (line.role === "assistant") {
       const id = String(line.turn ?? lastUser);
-      if (turn?.turn !== id || items[items.length - 1] !== turn) {
-        if (turn?.turn === id && turn.status.value === "working") turn.close("split");
-        turn = new Turn(articleId(id, lastUser), id);
+      // A command's answer belongs to the command; what a turn says belongs to the last message it was given.
+      const own = articleId(id, line.injected === "command" ? id : lastUser);
+      let turn = turns.get(id);
+      if (turn?.id !== own) {
+        if (turn?.status.value === "working") turn.close("split");
+        turn = new Turn(own, id);
         turn.time = timeOf(line);
-        items.push(turn);
+        turns.set(id, turn);
+        home(line.injected === "command" ? id : lastUser || id).push(turn);
       }
       answer(turn, line, at);
-    } else if (line.role === "tool" && turn) {
+    } else if (line.role === "tool") {
       const failed = /^(error|refused|interrupted)\b/i.test(textOf(line.content)) || line.error === true;
-      turn.step({ id: String(line.tool_call_id), status: failed ? "failed" : "done", text: textOf(line.content) });
+      turns.get(String(line.turn ?? lastUser))?.step({ id: String(line.tool_call_id), status: failed ? "failed" : "done", text: textOf(line.content) });
     }
   }
+  const items = groups.flat();
   for (const item of items) {
     if (item instanceof Turn && item.status.value === "working" && item.turn !== running) item.close(item.final ? "done" : "stopped");
   }

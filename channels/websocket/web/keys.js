@@ -1,20 +1,6 @@
-/** Keys that work everywhere on the page. What they do is shown by `?`. */
+/** Keys that work everywhere on the page. `keys_sheet.js` has the list that `?` shows. */
 import { show } from "./panel.js";
-import { current, open, openNew, removed, sessions } from "./store.js";
-
-/** @type {[string, string][]} */
-export const KEYS = [
-  ["Enter", "Send; while a turn runs, add to it"],
-  ["Shift + Enter", "New line"],
-  ["Esc", "Stop what runs"],
-  ["/", "Commands; from elsewhere, go to the message box"],
-  ["Ctrl + K", "Search all messages"],
-  ["Ctrl + Shift + O", "New chat"],
-  ["Alt + ↑ or ↓", "Previous or next session"],
-  ["F2", "Rename the session"],
-  ["Delete", "Delete the session in the list"],
-  ["?", "This list"],
-];
+import { current, open, openNew } from "./store.js";
 
 /** The session that is to get a new name. @type {(key: string) => void} */
 let renames = () => {};
@@ -23,10 +9,11 @@ export const onRename = (action) => (renames = action);
 
 /** @param {number} step */
 function neighbour(step) {
-  const rows = sessions.value.filter((row) => !removed.value.has(row.key));
-  const at = rows.findIndex((row) => row.key === current.value.key);
+  // As they stand in the list, which is in an order of its own.
+  const rows = [...document.querySelectorAll(".rows a")].map((row) => decodeURIComponent(/** @type {HTMLAnchorElement} */ (row).hash.slice(1)));
+  const at = rows.indexOf(current.value.key);
   const next = rows[at < 0 ? 0 : at + step];
-  if (next) open(next.key);
+  if (next) open(next);
 }
 
 addEventListener("keydown", (event) => {

@@ -1,7 +1,20 @@
 /** The keys, as a list. */
 import { html } from "./h.js";
 import { icon } from "./icons.js";
-import { KEYS } from "./keys.js";
+
+/** @type {[string, string][]} */
+const KEYS = [
+  ["Enter", "Send; while a turn runs, add to it"],
+  ["Shift + Enter", "New line"],
+  ["Esc", "Stop what runs"],
+  ["/", "Commands; from elsewhere, go to the message box"],
+  ["Ctrl + K", "Search all messages"],
+  ["Ctrl + Shift + O", "New chat"],
+  ["Alt + ↑ or ↓", "Previous or next session"],
+  ["F2", "Rename the session"],
+  ["Delete", "Delete the session in the list"],
+  ["?", "This list"],
+];
 
 /** @param {{onClose: () => void}} props */
 export default function KeysSheet({ onClose }) {

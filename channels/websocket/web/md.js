@@ -5,7 +5,7 @@
  * it), judged on complete lines only. Link definitions change text that stands before them: a document that has one
  * is read whole each time, which is rare and stays correct.
  */
-import { Marked } from "./vendor/marked.js";
+import { Lexer, getDefaults } from "./vendor/marked.js";
 
 /** @typedef {{type: string, raw: string, text?: string, tokens?: Token[], [more: string]: any}} Token */
 
@@ -14,8 +14,6 @@ const BLOCK_START = /(?:^|\n)( {0,3}(?:\$\$|\\\[))/g;
 const INLINE_MATH = /^(?:\$\$([^$\n]+?)\$\$|\$(?![\s$])((?:\\.|[^\\$\n])+?)(?<!\s)\$(?![\d$])|\\\(((?:(?!\n\s*\n)[^])+?)\\\))/;
 
 const blockMath = {
-  name: "blockMath",
-  level: "block",
   /** @param {string} src */
   start(src) {
     if (!src.includes("$$") && !src.includes("\\[")) return undefined;
@@ -33,8 +31,6 @@ const blockMath = {
 };
 
 const inlineMath = {
-  name: "inlineMath",
-  level: "inline",
   /** @param {string} src */
   start(src) {
     const at = src.search(/\$|\\\(/);
@@ -48,7 +44,13 @@ const inlineMath = {
   },
 };
 
-const marked = new Marked({ gfm: true, async: false, extensions: [blockMath, inlineMath] });
+const OPTIONS = {
+  ...getDefaults(),
+  breaks: true, // a line's end is one here as in every other chat; a command's answer is made of lines
+  extensions: { block: [blockMath.tokenizer], startBlock: [blockMath.start], inline: [inlineMath.tokenizer], startInline: [inlineMath.start] },
+};
+/** @param {string} text */
+const lexed = (text) => new Lexer(OPTIONS).lex(text);
 
 /**
  * Read a whole document.
@@ -56,12 +58,12 @@ const marked = new Marked({ gfm: true, async: false, extensions: [blockMath, inl
  * @returns {Token[]}
  */
 export function lex(text) {
-  return [...marked.lexer(text)];
+  return [...lexed(text)];
 }
 
 /** Tokens, and whether they define link references. */
 function read(/** @type {string} */ text) {
-  const tokens = marked.lexer(text);
+  const tokens = lexed(text);
   return { tokens: [...tokens], defines: Object.keys(tokens.links).length > 0 };
 }
 

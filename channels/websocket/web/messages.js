@@ -1,5 +1,6 @@
 /** One article of the thread: what the user said, or a turn's answer. */
 import { html, useEffect, useSignal } from "./h.js";
+import { focusSoon } from "./a11y.js";
 import { Activity, NowLine } from "./activity.js";
 import { fileUrl } from "./api.js";
 import { copyText } from "./code.js";
@@ -28,9 +29,13 @@ function You({ chat, item }) {
       ${status === "waiting" && html`<span>Sending…</span>`}
       ${status === "failed" &&
       html`<span class="wrong">Not sent: ${oneLine(item.error.value)}</span>
-        <button type="button" class="quiet" onClick=${() => sayAgain(chat, item)}>${icon("retry")}<span>Send again</span></button>`}
-      ${status === "accepted" && html`<${Stage} item=${item} /><time dateTime=${new Date(item.time).toISOString()}>${clock(item.time)}</time><${Copy} text=${() => item.text} />`}
-      ${status === "accepted" && chat.writable && item.text && html`<${Act} name="Edit and send again" picture="edit" act=${() => fork(chat, { before: serverId(chat, item) }, item.text)} />`}
+        <button type="button" class="quiet" onClick=${() => {
+          sayAgain(chat, item);
+          focusSoon("#message");
+        }}>${icon("retry")}<span>Send again</span></button>`}
+      ${status === "accepted" &&
+      html`${chat.writable && item.text && html`<${Act} name="Edit and send again" picture="edit" act=${() => fork(chat, { before: serverId(chat, item) }, item.text)} />`}
+        <${Copy} text=${() => item.text} /><time dateTime=${new Date(item.time).toISOString()}>${clock(item.time)}</time><${Stage} item=${item} />`}
     </div>
   </article>`;
 }

@@ -9,6 +9,7 @@ const PANELS = {
   goal: () => import("./goal_sheet.js"),
   keys: () => import("./keys_sheet.js"),
   office: () => import("./office.js"),
+  steps: () => import("./trajectory.js"),
 };
 
 /** @type {import("./vendor/signals-core.js").Signal<Shown | null>} */

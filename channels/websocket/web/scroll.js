@@ -28,6 +28,7 @@ export class Pin {
     this.content = content;
     view.addEventListener("scroll", this.#scrolled, { passive: true });
     view.addEventListener("wheel", this.#wheel, { passive: true });
+    content.addEventListener("click", this.#opens);
     this.sizes.observe(view);
     this.sizes.observe(content);
     this.toEnd();
@@ -37,6 +38,7 @@ export class Pin {
     this.sizes.disconnect();
     this.view?.removeEventListener("scroll", this.#scrolled);
     this.view?.removeEventListener("wheel", this.#wheel);
+    this.content?.removeEventListener("click", this.#opens);
   }
 
   toEnd() {
@@ -88,6 +90,14 @@ export class Pin {
     this.away.value = true;
   }
 
+  /** What one opens stays where it is, and so does all that stands above it. */
+  #opens = (/** @type {Event} */ event) => {
+    const button = event.target instanceof Element ? event.target.closest("[aria-expanded]") : null;
+    if (!button) return;
+    this.pinned = false;
+    this.anchor = { node: button, top: button.getBoundingClientRect().top };
+  };
+
   #scrolled = () => {
     const view = this.view;
     if (!view) return;
@@ -126,6 +136,7 @@ export class Pin {
       if (Math.abs(moved) >= 0.5) view.scrollTop += moved;
       this.top = view.scrollTop;
       this.full = view.scrollHeight;
+      this.away.value = view.scrollHeight - view.scrollTop - view.clientHeight > NEAR_END;
     }
     if (view.scrollTop < NEAR_START) this.wantsOlder();
   }

@@ -12,6 +12,9 @@ const MOST = 40;
 
 /** @typedef {{key: string, title: string, index: number, role: string, excerpt: string, timestamp: string}} Hit */
 
+/** An excerpt is one line of plain words: the signs of headings, emphasis and code say nothing there. @param {string} text */
+const plain = (text) => oneLine(text).replace(/(^|\s)#{1,6}\s/g, "$1").replace(/\*\*|__|`+/g, "");
+
 /** The excerpt with the words that were looked for marked. @param {string} text @param {string[]} words */
 function marked(text, words) {
   const known = words.filter((word) => word.length > 1).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
@@ -99,7 +102,7 @@ export default function Search({ onClose }) {
             ref=${(/** @type {HTMLElement | null} */ row) => at === chosen.value && row?.scrollIntoView({ block: "nearest" })}
           >
             <span class="where"><b>${oneLine(hit.title) || "Chat"}</b> <span>${[channelName(hit.key.split(":", 1)[0]), hit.role === "user" ? "said" : "answered", hit.timestamp && dayName(Date.parse(hit.timestamp))].filter(Boolean).join(" · ")}</span></span>
-            <span class="excerpt">${marked(oneLine(hit.excerpt), parts)}</span>
+            <span class="excerpt">${marked(plain(hit.excerpt), parts)}</span>
           </li>`,
       )}
     </ul>`;

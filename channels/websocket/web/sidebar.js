@@ -1,5 +1,6 @@
 /** The sessions of all channels, by date; deleting can be undone. */
 import { html, signal, useEffect, useRef, useSignal } from "./h.js";
+import { focusSoon, rowOf } from "./a11y.js";
 import { waiting, watchDuty } from "./duty.js";
 import { icon } from "./icons.js";
 import { onRename } from "./keys.js";
@@ -11,6 +12,8 @@ import { current, open, openNew, principal, remove, removed, sessions, sessionsL
 import { nextTheme, theme } from "./theme.js";
 import { groupName } from "./times.js";
 
+/** @typedef {import("./store.js").SessionRow} SessionRow */
+
 /** The session whose name is being changed. */
 const renaming = signal("");
 onRename((key) => (renaming.value = key));
@@ -21,19 +24,41 @@ const THEMES = /** @type {const} */ ({ system: ["system", "System theme"], light
 /** @param {string} channel */
 export const channelName = (channel) => /** @type {Record<string, string>} */ (CHANNELS)[channel] ?? (channel === "websocket" ? "" : oneLine(channel));
 
-/** @param {import("./store.js").SessionRow} row */
+/** @param {SessionRow} row */
 export const titleOf = (row) => oneLine(row.title || row.preview) || "New chat";
+
+/**
+ * Each session with the sub-sessions that work for it, directly or through others. They are listed where they matter:
+ * where one of the family is open, while they run, and in a search for a name.
+ * @param {SessionRow[]} rows @param {boolean} all
+ * @returns {[SessionRow, SessionRow[]][]}
+ */
+function families(rows, all) {
+  const known = new Map(rows.map((row) => [row.key, row]));
+  const head = (/** @type {SessionRow} */ row) => {
+    let top = row;
+    for (let steps = 0; steps < 9 && known.has(top.metadata?.parent); steps++) top = /** @type {SessionRow} */ (known.get(top.metadata?.parent));
+    return top.key;
+  };
+  /** @type {Map<string, SessionRow[]>} */
+  const members = new Map();
+  for (const row of rows) members.set(head(row), [...(members.get(head(row)) ?? []), row]);
+  return [...members].map(([key, list]) => {
+    const open = all || list.some((row) => row.key === current.value.key);
+    return [/** @type {SessionRow} */ (known.get(key)), list.filter((row) => row.key !== key && (open || row.running))];
+  });
+}
 
 /** @param {{onLeave: () => void}} props `onLeave` closes the drawer of a small screen */
 export function Sidebar({ onLeave }) {
   const filter = useSignal("");
   const words = filter.value.trim().toLowerCase();
   const rows = sessions.value.filter((row) => !removed.value.has(row.key) && (!words || `${titleOf(row)} ${channelName(row.channel)}`.toLowerCase().includes(words)));
-  /** @type {Map<string, typeof rows>} */
+  /** @type {Map<string, [SessionRow, boolean][]>} */
   const groups = new Map();
-  for (const row of rows) {
+  for (const [row, nested] of families(rows, words !== "")) {
     const name = groupName(Date.parse(row.updated_at) || Date.now());
-    groups.set(name, [...(groups.get(name) ?? []), row]);
+    groups.set(name, [...(groups.get(name) ?? []), [row, false], ...nested.map((one) => /** @type {[SessionRow, boolean]} */ ([one, true]))]);
   }
   const owner = principal.value === "owner";
   useEffect(() => {
@@ -67,7 +92,7 @@ export function Sidebar({ onLeave }) {
           html`<section key=${name} aria-label=${name}>
             <h2>${name}</h2>
             <ul>
-              ${list.map((row) => html`<${Row} key=${row.key} row=${row} onLeave=${onLeave} />`)}
+              ${list.map(([row, nested]) => html`<${Row} key=${row.key} row=${row} nested=${nested} onLeave=${onLeave} />`)}
             </ul>
           </section>`,
       )}
@@ -85,8 +110,8 @@ export function Sidebar({ onLeave }) {
   </nav>`;
 }
 
-/** @param {{row: import("./store.js").SessionRow, onLeave: () => void}} props */
-function Row({ row, onLeave }) {
+/** @param {{row: SessionRow, nested: boolean, onLeave: () => void}} props */
+function Row({ row, nested, onLeave }) {
   const shown = current.value.key === row.key;
   const channel = channelName(row.channel);
   const title = titleOf(row);
@@ -98,19 +123,18 @@ function Row({ row, onLeave }) {
     onLeave();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Delete") remove(row.key);
+    if (event.key === "Delete") drop(row.key);
     else if (event.key === "F2") renaming.value = row.key;
     else return;
     event.preventDefault();
   };
   if (renaming.value === row.key) return html`<li><${Naming} row=${row} /></li>`;
   const act = () => import("./actions.js");
-  const parent = row.metadata?.child?.parent ?? row.metadata?.parent;
-  return html`<li class=${parent ? "nested" : undefined}>
+  return html`<li class=${nested ? "nested" : undefined}>
     <a href=${`#${encodeURIComponent(row.key)}`} aria-current=${shown ? "page" : undefined} onClick=${pick} onKeyDown=${keys} title=${title}>
       <span class="title">${title}</span>
       ${running && html`<span class="dot" role="img" aria-label="running"></span>`}
-      ${channel && html`<span class="channel">${channel}</span>`}
+      ${channel && html`<span class=${nested ? "unseen" : "channel"}>${channel}</span>`}
     </a>
     <${Menu}
       label=${`More about ${title}`}
@@ -118,13 +142,22 @@ function Row({ row, onLeave }) {
         { name: "Rename", act: () => (renaming.value = row.key) },
         { name: row.channel === "websocket" ? "Copy" : "Continue here", act: () => act().then((one) => one.fork(row.key)) },
         { name: "Export", act: () => act().then((one) => one.save(row.key)) },
-        { name: "Delete", act: () => remove(row.key), danger: true },
+        { name: "Delete", act: () => drop(row.key), danger: true },
       ]}
     />
   </li>`;
 }
 
-/** A session's name while it is changed: Enter keeps it, Escape does not. @param {{row: import("./store.js").SessionRow}} props */
+/** Delete, and go on with the row that follows. @param {string} key */
+function drop(key) {
+  const rows = [...document.querySelectorAll(".rows a")];
+  const at = rows.findIndex((one) => one.matches(rowOf(key)));
+  const next = /** @type {HTMLAnchorElement | undefined} */ (rows[at + 1] ?? rows[at - 1]);
+  remove(key);
+  focusSoon(next ? `.rows a[href="${CSS.escape(next.hash)}"]` : ".new");
+}
+
+/** A session's name while it is changed: Enter keeps it, Escape does not. @param {{row: SessionRow}} props */
 function Naming({ row }) {
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
@@ -136,8 +169,7 @@ function Naming({ row }) {
     renaming.value = "";
     const title = input.current?.value.trim() ?? "";
     if (keep && title && title !== titleOf(row)) import("./actions.js").then((act) => act.rename(row.key, title));
-    // The row is back only after the next drawing.
-    requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(`.rows a[href="#${CSS.escape(encodeURIComponent(row.key))}"]`))?.focus());
+    focusSoon(rowOf(row.key)); // the row is back only after the next drawing
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.isComposing || (event.key !== "Enter" && event.key !== "Escape")) return;

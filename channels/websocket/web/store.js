@@ -11,6 +11,7 @@ import { abandon, connection, send, start, submit, unsent } from "./ws.js";
 const PAGE = 24;
 const ATTACHED = 8; // chats that keep receiving while another one is shown
 const UNDO = 8_000; // milliseconds
+const FOLLOW = 3_000;
 
 /** @typedef {{key: string, channel: string, title: string, updated_at: string, running?: boolean, preview?: string, metadata?: any}} SessionRow */
 
@@ -26,7 +27,7 @@ export const current = signal(chatOf(keyFromAddress()));
 export const commands = signal([]);
 /** What went wrong and is not about one message. */
 export const problem = signal("");
-/** @type {import("./vendor/signals-core.js").Signal<{text: string, undo?: () => void} | null>} */
+/** @type {import("./vendor/signals-core.js").Signal<{text: string, undo?: () => void, key?: string} | null>} */
 export const toast = signal(null);
 /** Who the server takes us for. */
 export const principal = signal("");
@@ -68,7 +69,17 @@ export function run() {
   start({ frame: receive, opened });
   load(current.value);
   refresh();
+  setInterval(follow, FOLLOW);
 }
+
+/** Another channel's chat sends no frames here: while it runs and is looked at, it is read again. */
+function follow() {
+  const chat = current.value;
+  if (!document.hidden && !chat.writable && connection.value === "open" && runs(chat.key)) load(chat);
+}
+
+/** @param {string} key */
+const runs = (key) => Boolean(sessions.value.find((row) => row.key === key)?.running);
 
 /** Messages of an earlier life of this page that have no receipt yet. */
 function restore() {
@@ -135,7 +146,8 @@ export async function load(chat, anew = false) {
     batch(() => {
       if (anew) chat.empties();
       const from = before === null ? 0 : messages.findIndex((/** @type {any} */ line) => line.role === "user");
-      const kept = chat.reconcile(itemsOf(messages.slice(from), chat.running.value), before);
+      const turn = chat.writable || !runs(chat.key) ? chat.running.value : String(messages.at(-1)?.turn ?? "");
+      const kept = chat.reconcile(itemsOf(messages.slice(from), turn), before);
       if (!kept) chat.loose = messages.slice(0, from);
       chat.state.value = "ready";
       for (const frame of chat.held.splice(0)) take(chat, frame);
@@ -372,7 +384,7 @@ export function remove(key) {
     toast.value = null;
     removed.value = new Set([...removed.value].filter((one) => one !== key));
   };
-  toast.value = { text: `Deleted “${title}”`, undo };
+  toast.value = { text: `Deleted “${title}”`, undo, key };
 }
 
 export { connection };

@@ -1,6 +1,8 @@
 /** The thread: chunks of articles that leave the document when they are far away, at the height they had. */
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useSignal } from "./h.js";
+import { focusSoon } from "./a11y.js";
 import { icon } from "./icons.js";
+import { oneLine } from "./links.js";
 import { Article } from "./messages.js";
 import { Pin } from "./scroll.js";
 import { load, loadOlder, say } from "./store.js";
@@ -86,6 +88,7 @@ export function Thread({ chat: whole }) {
     chat.target.value = "";
     whole.view.value = null;
     pin.toEnd();
+    focusSoon(".scroll");
   };
   return html`<div class="scroll" ref=${view} tabindex="0" role="region" aria-label="Messages">
       <h2 class="unseen">Conversation</h2>
@@ -114,15 +117,19 @@ export function Thread({ chat: whole }) {
     html`<div class="jump"><button type="button" onClick=${toEnd} aria-label="Jump to latest">${icon("down")}</button></div>`}`;
 }
 
-const SUGGESTIONS = ["What can you do?", "Summarise what is in my workspace", "Remember that I like short answers"];
+const ALWAYS = "What can you do?";
+const SUGGESTED = 3;
 
 /** @param {{chat: Chat}} props */
 function Welcome({ chat }) {
   if (!chat.writable) return html`<div class="welcome"><p>Nothing was said here yet.</p></div>`;
+  // The skills' own; their place is kept free until they are known, so that nothing moves.
+  const about = chat.about.value;
+  const ideas = about ? [...(about.suggestions ?? []).map(oneLine), ALWAYS].slice(0, SUGGESTED) : [];
   return html`<div class="welcome">
     <h1>What shall we do?</h1>
     <ul>
-      ${SUGGESTIONS.map((text) => html`<li><button type="button" onClick=${() => say(chat, text)}>${text}</button></li>`)}
+      ${ideas.map((text) => html`<li><button type="button" onClick=${() => say(chat, text)}>${text}</button></li>`)}
     </ul>
   </div>`;
 }

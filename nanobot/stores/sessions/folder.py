@@ -25,12 +25,16 @@ class Stat(msgspec.Struct, frozen=True):
 class Folder(Protocol):
     """Files of bytes. Every method may be called from any thread; errors are StoreError and StoreFull."""
 
+    sealed: (
+        bool  # sizes and times are those of encrypted files, which are only ever read from their beginning
+    )
+
     def read(self, name: str, start: int = 0) -> bytes | None:
         """The bytes from `start` on; None where there is no such file."""
         ...
 
     def append(self, name: str, data: bytes, *, sync: bool = True) -> int:
-        """Add bytes in one write, creating the file; returns its new size. A failure leaves the file as it was."""
+        """Add lines in one write, creating the file; returns where they begin. A failure leaves the file as it was."""
         ...
 
     def sync(self, name: str) -> None: ...
@@ -52,6 +56,8 @@ class Folder(Protocol):
 
 class DiskFolder:
     """Directories 0700, files 0600."""
+
+    sealed = False
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -80,10 +86,10 @@ class DiskFolder:
                 created = True
             try:
                 before = os.fstat(fd).st_size
-                if before and os.pread(fd, 1, before - 1) != b"\n":
-                    data = b"\n" + data  # a last line without its newline must not run into ours
+                # A last line without its newline must not run into ours.
+                torn = b"\n" if before and os.pread(fd, 1, before - 1) != b"\n" else b""
                 try:
-                    _write(fd, data)
+                    _write(fd, torn + self._coded(name, before + len(torn), data))
                     if sync:
                         os.fdatasync(fd)
                 except OSError:
@@ -94,7 +100,7 @@ class DiskFolder:
                 os.close(fd)
             if created and sync:
                 _sync_directory(os.path.dirname(path))  # noqa: PTH120
-            return before + len(data)
+            return before
 
     def sync(self, name: str) -> None:
         with _named(name), suppress(FileNotFoundError):
@@ -172,6 +178,10 @@ class DiskFolder:
                 if found.st_mode & 0o170000 == 0o100000:
                     yield entry.name, Stat(found.st_ino, found.st_size, found.st_mtime_ns)
 
+    def _coded(self, name: str, position: int, data: bytes) -> bytes:  # noqa: ARG002 - for folders that seal
+        """Lines as they are written at this position of a file."""
+        return data
+
     def _make(self, path: str) -> None:
         """Create a directory and what is missing above it, each with mode 0700."""
         if not os.path.isdir(path):  # noqa: PTH112
@@ -185,6 +195,8 @@ class DiskFolder:
 class MemoryFolder:
     """The same without a disk."""
 
+    sealed = False
+
     def __init__(self) -> None:
         self._files: dict[str, bytearray] = {}
         self._changes = 0
@@ -196,9 +208,10 @@ class MemoryFolder:
 
     def append(self, name: str, data: bytes, *, sync: bool = True) -> int:  # noqa: ARG002 - there is no disk
         file = self._files.setdefault(name, bytearray())
+        before = len(file)
         file += data
         self._changed(name)
-        return len(file)
+        return before
 
     def sync(self, name: str) -> None: ...
 

@@ -4,6 +4,7 @@ Entries are known by inode, size and time. They live in memory and in `index.jso
 cache: it is made anew when it is missing, old or wrong.
 """
 
+import re
 import threading
 import zlib
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ NAME = "index.json"
 VERSION = 1
 PREVIEW = 120  # characters
 LOOK = 200  # messages that are searched for a preview
+COMMAND = re.compile(r"[/!][a-z]+(\s|@|$)", re.IGNORECASE)
+GOAL = re.compile(r"[/!]goal(@\S+)?\s+(?!(pause|resume|cancel|done|edit|budget)\b)", re.IGNORECASE)
 SMALL = 1_024  # bytes of a metadata value that the index still holds
 MARK = 64  # bytes before a file's end that tell whether it only grew
 
@@ -116,7 +119,8 @@ class Index:
 
     def _fresh(self, name: str, stat: Stat, old: Entry | None) -> Entry | None:
         try:
-            if old is not None and old.inode == stat.inode and stat.size > old.size >= MARK:
+            grown = old is not None and old.inode == stat.inode and stat.size > old.size >= MARK
+            if old is not None and grown and not self._folder.sealed:
                 data = self._folder.read(name, old.size - MARK)
                 if (
                     data is not None
@@ -202,8 +206,9 @@ def _last_time(data: bytes) -> str:
 
 
 def _preview(data: bytes) -> str:
-    """The first user's text, else the first answer's."""
+    """What the first user said, else the first answer; of commands only a goal's objective says what a chat is about."""
     answer = ""
+    commanded = False
     position = 0
     for _ in range(LOOK):
         end = data.find(b"\n", position)
@@ -211,8 +216,11 @@ def _preview(data: bytes) -> str:
         if line is not None and jsonl.is_message(line):
             text = shown(line)
             if text and line["role"] == "user":
-                return text
-            if line["role"] == "assistant":
+                text = GOAL.sub("", text)
+                if not COMMAND.match(text):
+                    return text
+                commanded = True
+            elif line["role"] == "assistant" and not commanded:
                 answer = answer or text
         if end < 0:
             break

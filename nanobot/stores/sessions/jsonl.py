@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from nanobot.errors import StoreError
 from nanobot.messages import Line
 
 _decoder = msgspec.json.Decoder()
@@ -77,7 +78,7 @@ def metadata_line(
 
 
 def parse(data: bytes) -> Parsed:
-    """Read a file; never fails. Takes the short way where every line is sound."""
+    """Read a file; fails for an encrypted one alone. Takes the short way where every line is sound."""
     try:
         values = _decoder.decode_lines(data)
     except (ValueError, RecursionError):
@@ -93,6 +94,8 @@ def parse(data: bytes) -> Parsed:
                 add(Line(value))
         elif value["_type"] == "metadata":
             parsed.metadata = value
+        elif value["_type"] == "sealed":
+            raise sealed()
     # A value over several lines reads well here, but is not what the line-wise readers see.
     return parsed if len(values) == expected else scan(data)
 
@@ -127,9 +130,16 @@ def scan(data: bytes) -> Parsed:
             parsed.messages.append(Line(part.value))
         elif part.value.get("_type") == "metadata":
             parsed.metadata = part.value
+        elif part.value.get("_type") == "sealed":
+            raise sealed()
     parsed.parts = parts
     parsed.lines = len(parts)
     return parsed
+
+
+def sealed() -> StoreError:
+    """A line that only `folder` with a sealer can read is no damage to be mended."""
+    return StoreError("the session file is encrypted, and seal.json is not where its state is")
 
 
 def consolidated(metadata: dict[str, Any], messages: int) -> int:

@@ -15,12 +15,14 @@ from nanobot.channel import Page, SessionSummary
 from nanobot.clock import Clock, SystemClock
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Line
+from nanobot.security.sealing import Sealer
 from nanobot.stores.sessions import archive, jsonl, names, reading, repair, search
-from nanobot.stores.sessions.folder import DiskFolder, Folder, MemoryFolder
+from nanobot.stores.sessions.folder import DiskFolder
 from nanobot.stores.sessions.index import Index
 from nanobot.stores.sessions.repair import Report
+from nanobot.stores.sessions.sealed import folder_at
 from nanobot.stores.sessions.search import Search
-from nanobot.stores.sessions.session import DERIVED, Session
+from nanobot.stores.sessions.session import DERIVED, Session, merge
 from nanobot.stores.sessions.writer import SessionWriter
 
 T = TypeVar("T")
@@ -32,7 +34,8 @@ class SessionManager:
     """The session files of a workspace, or of a `directory` of its own; in memory where neither is given.
 
     The plain methods do their work at once and suit scripts; the async ones, which implement the `Transcripts` port,
-    leave the disk to a few threads. One thread (or loop) uses a manager; one process a folder.
+    leave the disk to a few threads. One thread (or loop) uses a manager; one process a folder. An encrypted state is
+    read with the key that is here (docs/security.md); StateSealed where there is none.
     """
 
     def __init__(
@@ -43,11 +46,12 @@ class SessionManager:
         clock: Clock | None = None,
         max_messages: int = 2000,
         cache_size: int = 128,
+        sealer: Sealer | None = None,
     ) -> None:
         if workspace is not None and directory is None:
             directory = Path(workspace).expanduser() / PLACE
         self.directory = None if directory is None else Path(directory).absolute()
-        self._folder: Folder = MemoryFolder() if self.directory is None else DiskFolder(self.directory)
+        self._folder = folder_at(self.directory, sealer)
         self._clock = clock or SystemClock()
         self._max_messages = max_messages
         self._cache_size = cache_size
@@ -57,7 +61,7 @@ class SessionManager:
         self._writers: WeakKeyDictionary[Session, SessionWriter] = WeakKeyDictionary()
         self._loading: dict[str, asyncio.Future[tuple[Session, SessionWriter]]] = {}
         self._index = Index(self._folder)
-        self._search = Search(self._folder, search.place(self.directory))
+        self._search = Search(self._folder, search.place(self.directory, self._folder))
         self._threads: ThreadPoolExecutor | None = None
 
     # The port `Transcripts`
@@ -85,12 +89,12 @@ class SessionManager:
         """Merge into the metadata (a None value removes its key); durable on return, unchanged on an error."""
         session = await self.open(key)
         before = {name: session.metadata[name] for name in metadata if name in session.metadata}
-        _merge(session.metadata, metadata)
+        merge(session.metadata, metadata)
         session.updated_at = self._clock.now()
         try:
             await self._writer(session).append(session, (), self._pool)
         except StoreError:
-            _merge(session.metadata, {name: before.get(name) for name in metadata})
+            merge(session.metadata, {name: before.get(name) for name in metadata})
             raise
 
     async def clear(self, key: str) -> None:
@@ -105,7 +109,7 @@ class SessionManager:
         try:
             await self._writer(session).archive_all(session, self._pool)
         except StoreError:
-            _merge(session.metadata, {reading.BEGINS: begins})
+            merge(session.metadata, {reading.BEGINS: begins})
             raise
 
     async def summaries(self) -> list[SessionSummary]:
@@ -138,7 +142,7 @@ class SessionManager:
 
     async def search(self, query: str, limit: int = 50) -> Sequence[Mapping[str, Any]]:
         """Messages that contain the words, as {key, title, index, role, excerpt, timestamp}, newest session first."""
-        return await self._run(lambda: self._search.find(self._index.entries(), query, limit))
+        return await asyncio.wrap_future(self._search.submit(self._index.entries, query, limit))
 
     async def peek(self, key: str) -> Session | None:
         """The session where there is one; asking for another makes none."""
@@ -162,7 +166,7 @@ class SessionManager:
     async def close(self) -> None:
         """Write what is unsaved and end the threads."""
         await self._run(self.flush_all)
-        self._search.close()
+        await self._run(self._search.close)
         if self._threads is not None:
             self._threads.shutdown(wait=True)
             self._threads = None
@@ -242,7 +246,8 @@ class SessionManager:
         """What a session's file says, by key or path, changing nothing; None where there is none."""
         if isinstance(key, Path) or key.endswith(".jsonl"):
             path = Path(key)
-            data = DiskFolder(path.parent).read(path.name)
+            own = path.parent.absolute() == self.directory
+            data = (self._folder if own else DiskFolder(path.parent)).read(path.name)
             known = ""
         else:
             stem = next(iter([s for s in (self.safe_key(key), *self._former(key)) if self._has(s)]), "")
@@ -387,11 +392,3 @@ class SessionManager:
             for former in self._former(key)[:1]:
                 self._folder.move(f"{former}.jsonl", f"{stem}.jsonl")
         return stem
-
-
-def _merge(metadata: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    for name, value in changes.items():
-        if value is None:
-            metadata.pop(name, None)
-        else:
-            metadata[name] = value

@@ -53,19 +53,28 @@ def begins(metadata: Mapping[str, Any], total: int) -> int:
 def search(
     folder: Folder, files: Iterable[tuple[str, Entry]], query: str, limit: int
 ) -> list[dict[str, Any]]:
-    """Messages whose text contains the query in any case, from the newest session on."""
+    """Messages whose text contains the query in any case, from the newest session on.
+
+    Where an index cannot be (`folder.sealed`), this is the search, and it looks into the archive as well.
+    """
     wanted = query.casefold().strip()
     hits: list[dict[str, Any]] = []
     if not wanted:
         return hits
     for name, entry in files:
         data = folder.read(name)
-        if data is None or not _may_contain(data, wanted):
+        archives = folder.sealed and data is not None and b'"archived":{' in data
+        if data is None or not (archives or _may_contain(data, wanted)):
             continue
         parsed = jsonl.parse(data)
         offset = jsonl.archived(parsed.metadata)[1]
-        for index in range(len(parsed.messages) - 1, -1, -1):
-            line = parsed.messages[index]
+        lines = parsed.messages
+        if archives:
+            end, metadata = offset + len(lines), parsed.metadata.get("metadata")
+            start = begins(metadata if isinstance(metadata, dict) else {}, end)
+            lines, offset = between(folder, name.removesuffix(".jsonl"), lines, offset, start, end), start
+        for index in range(len(lines) - 1, -1, -1):
+            line = lines[index]
             if line["role"] not in {"user", "assistant"}:
                 continue
             text = text_of(line)

@@ -1,6 +1,6 @@
 """One session in memory: its messages, its metadata, and what of both is not on the disk yet."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -196,6 +196,15 @@ class Session:
         while start > 0 and messages[start].get("role") != "user":
             start -= 1
         return start
+
+
+def merge(metadata: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Put changes into metadata; None removes a key."""
+    for name, value in changes.items():
+        if value is None:
+            metadata.pop(name, None)
+        else:
+            metadata[name] = value
 
 
 def _plain(line: Line, timestamps: bool) -> dict[str, Any]:

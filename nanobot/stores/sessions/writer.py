@@ -153,8 +153,8 @@ class SessionWriter:
 
     def _append(self, session: Session, parts: list[bytes], *, headed: bool, sync: bool) -> None:
         data = b"".join(parts)
-        size = self._folder.append(self.name, data, sync=sync)
-        if size == len(data) and self._lines:
+        begin = self._folder.append(self.name, data, sync=sync)
+        if not begin and self._lines:
             logger.warning("session file {} was removed outside; it begins anew", self.name)
             self._lines = 0
             if not headed:

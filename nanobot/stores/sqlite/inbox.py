@@ -12,15 +12,18 @@ from nanobot.clock import Clock
 from nanobot.errors import LeaseLost
 from nanobot.messages import Accepted, Inbound, Outbound, new_id
 from nanobot.store import Claim, Delivery, Row
-from nanobot.stores.sqlite import codec
+from nanobot.stores.sqlite.codec import Codec, Stored
 from nanobot.stores.sqlite.outbox import insert_reply
 from nanobot.stores.sqlite.sql import queries
 from nanobot.stores.sqlite.writer import Writer
 
+PAGE = 200  # rows read at once
+
 
 class SqliteInbox:
-    def __init__(self, writer: Writer, clock: Clock, epoch: str) -> None:
+    def __init__(self, writer: Writer, clock: Clock, epoch: str, codec: Codec) -> None:
         self._writer = writer
+        self._codec = codec
         self._clock = clock
         self._epoch = epoch
         self._sql = queries()
@@ -43,8 +46,10 @@ class SqliteInbox:
             self._writer.send(lambda db: self._give_back(db, taken))
             raise
 
-    async def steer(self, claim: Claim) -> Sequence[Row]:
-        return await self._writer.submit(lambda db: self._steer(db, claim), durable=False)
+    async def steer(self, claim: Claim, *, only_nudges: bool = False) -> Sequence[Row]:
+        return await self._writer.submit(
+            lambda db: self._steer(db, claim, only_nudges=only_nudges), durable=False
+        )
 
     async def commit(
         self,
@@ -58,7 +63,7 @@ class SqliteInbox:
         now = self._clock.now()
         seconds = now.timestamp()
         ends = [("dead" if dead else "done", seconds, dead, row_id) for row_id in done]
-        packed = [codec.pack(reply) for reply in replies]
+        packed = [self._codec.pack(reply) for reply in replies]
         follow_ups = [self._insertion(message) for message in enqueue]
         sql = self._sql
 
@@ -91,11 +96,19 @@ class SqliteInbox:
             found = db.execute(self._sql["editable"], (channel, message_id)).fetchone()
             if found is None:
                 return False
-            changed = msgspec.structs.replace(codec.unpack(found[1]), text=text)
-            db.execute(self._sql["edit"], (codec.pack(changed)[1], found[0]))
+            seq, row_id, column = found
+            changed = msgspec.structs.replace(self._codec.inbound(column, row_id), text=text)
+            db.execute(self._sql["edit"], (self._codec.pack(changed, row_id)[1], seq))
             return True
 
         return await self._writer.submit(job)
+
+    async def find(self, channel: str, message_id: str) -> Row | None:
+        known_by = (channel, message_id)
+        found = await self._writer.read(
+            lambda db: db.execute(self._sql["row_of_message"], known_by).fetchone()
+        )
+        return self._codec.row(found) if found else None
 
     async def waiting(self) -> Sequence[str]:
         def job(db: sqlite3.Connection) -> list[str]:
@@ -105,11 +118,11 @@ class SqliteInbox:
 
     async def row(self, id: str) -> Row | None:
         found = await self._writer.read(lambda db: db.execute(self._sql["row"], (id,)).fetchone())
-        return codec.row(found) if found else None
+        return self._codec.row(found) if found else None
 
     async def pending(self, session: str) -> Sequence[Row]:
         found = await self._writer.read(lambda db: db.execute(self._sql["open_rows"], (session,)).fetchall())
-        return [codec.row(one) for one in found]
+        return [self._codec.row(one) for one in found]
 
     async def depth(self) -> tuple[int, float]:
         count, oldest = await self._writer.read(lambda db: db.execute(self._sql["depth"]).fetchone())
@@ -121,12 +134,25 @@ class SqliteInbox:
             lambda db: db.execute(self._sql["prune_inbox"], (seconds,)).rowcount, durable=False
         )
 
+    async def media(self, since: datetime) -> set[str]:
+        found: set[str] = set()
+        after = 0
+        while rows := await self._since(since, after):  # page by page: nothing else waits for long
+            for seq, row_id, column in rows:
+                found.update(one.path for one in self._codec.inbound(column, row_id).media)
+                after = seq
+        return found
+
+    async def _since(self, since: datetime, after: int) -> list[tuple[int, str, Stored]]:
+        page = (since.timestamp(), after, PAGE)
+        return await self._writer.read(lambda db: db.execute(self._sql["since"], page).fetchall())
+
     # --- in the writer's thread ------------------------------------------------------------------------------
 
     def _insertion(self, message: Inbound) -> Callable[[sqlite3.Connection], Accepted]:
-        message, text = codec.pack(message)
-        known_by = (message.channel, message.message_id)
         accepted = Accepted(new_id())
+        message, text = self._codec.pack(message, accepted.id)
+        known_by = (message.channel, message.message_id)
         now = self._clock.now().timestamp()
         columns = (accepted.id, *known_by, message.key, mailbox.rank(message.kind), text, now)
 
@@ -144,18 +170,20 @@ class SqliteInbox:
         found = [first[1:]]
         if first[4] == "running":
             found = db.execute(self._sql["running_rows"], (session,)).fetchall()
-        leader, *others = mailbox.next_turn([codec.row(one) for one in found])
+        leader, *others = mailbox.next_turn([self._codec.row(one) for one in found])
         attempt = leader.attempts + 1
         db.execute(self._sql["start_turn"], (leader.seq,))
         db.execute(self._sql["take_lease"], (session, self._epoch, leader.id, now))
         leader = msgspec.structs.replace(leader, status="running", turn=leader.id, attempts=attempt)
         return Claim(session, self._epoch, (leader, *others), attempt)
 
-    def _steer(self, db: sqlite3.Connection, claim: Claim) -> list[Row]:
+    def _steer(self, db: sqlite3.Connection, claim: Claim, *, only_nudges: bool) -> list[Row]:
         if db.execute(self._sql["holds_lease"], fence(claim)).fetchone() is None:
             raise lost(claim)
-        rows = [codec.row(one) for one in db.execute(self._sql["steerable"], (claim.session,)).fetchall()]
-        found = [one for one in rows if mailbox.may_steer(one)]
+        rows = [
+            self._codec.row(one) for one in db.execute(self._sql["steerable"], (claim.session,)).fetchall()
+        ]
+        found = [one for one in rows if mailbox.may_steer(one, only_nudges=only_nudges)]
         for one in found:
             db.execute(self._sql["steer"], (claim.turn, one.seq))
         return [msgspec.structs.replace(one, status="running", turn=claim.turn) for one in found]

@@ -10,14 +10,15 @@ import msgspec
 from nanobot.clock import Clock
 from nanobot.messages import Address, Outbound
 from nanobot.store import Delivery, OutboxStatus
-from nanobot.stores.sqlite import codec
+from nanobot.stores.sqlite.codec import Codec, Stored
 from nanobot.stores.sqlite.sql import queries
 from nanobot.stores.sqlite.writer import Writer
 
 
 class SqliteOutbox:
-    def __init__(self, writer: Writer, clock: Clock, epoch: str) -> None:
+    def __init__(self, writer: Writer, clock: Clock, epoch: str, codec: Codec) -> None:
         self._writer = writer
+        self._codec = codec
         self._clock = clock
         self._epoch = epoch
         self._sql = queries()
@@ -27,19 +28,19 @@ class SqliteOutbox:
             db.execute(self._sql["interrupted_sends"], (self._epoch,))
             return db.execute(self._sql["undelivered"]).fetchall()
 
-        return [codec.delivery(one) for one in await self._writer.read(job)]
+        return [self._codec.delivery(one) for one in await self._writer.read(job)]
 
     async def waiting(self, address: Address) -> Sequence[Delivery]:
         return await self._read("waiting_replies", (address.channel, address.chat_id, address.thread))
 
     async def posted(self, turn: str, part: int, address: Address, ref: str) -> None:
-        preview, text = codec.pack(Outbound(turn, part, address, ""))
+        preview, text = self._codec.pack(Outbound(turn, part, address, ""))
         now = self._clock.now().timestamp()
         await self._write("posted", (*identity(preview), text, ref, now, now))
 
     async def add(self, message: Outbound) -> Delivery | None:
         now = self._clock.now()
-        message, text = codec.pack(message)
+        message, text = self._codec.pack(message)
         return await self._writer.submit(lambda db: insert_reply(db, message, text, now))
 
     async def sending(self, id: int) -> None:
@@ -68,7 +69,7 @@ class SqliteOutbox:
             return found
 
         found = await self._writer.submit(job)
-        return codec.delivery(found) if found else None
+        return self._codec.delivery(found) if found else None
 
     async def drop(self, id: int) -> bool:
         return await self._write("drop", (id,)) == 1
@@ -96,7 +97,7 @@ class SqliteOutbox:
 
     async def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Delivery]:
         found = await self._writer.read(lambda db: db.execute(self._sql[name], parameters).fetchall())
-        return [codec.delivery(one) for one in found]
+        return [self._codec.delivery(one) for one in found]
 
 
 def identity(message: Outbound) -> tuple[str, int, str, str, str]:
@@ -104,7 +105,7 @@ def identity(message: Outbound) -> tuple[str, int, str, str, str]:
     return (message.turn, message.part, where.channel, where.chat_id, where.thread)
 
 
-def insert_reply(db: sqlite3.Connection, message: Outbound, text: str, now: datetime) -> Delivery | None:
+def insert_reply(db: sqlite3.Connection, message: Outbound, text: Stored, now: datetime) -> Delivery | None:
     """Queue a reply, as a job of the writer; None where it had been queued before. Keeps the id of a preview."""
     sql = queries()
     seconds = now.timestamp()

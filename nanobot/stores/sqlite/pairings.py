@@ -4,23 +4,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from nanobot.store import Pairing
-from nanobot.stores.sqlite.codec import moment
+from nanobot.stores.sqlite.codec import Codec, moment
 from nanobot.stores.sqlite.sql import queries
 from nanobot.stores.sqlite.writer import Writer
 
 
 class SqlitePairings:
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, codec: Codec) -> None:
         self._writer = writer
+        self._codec = codec
         self._sql = queries()
 
     async def put(self, pairing: Pairing) -> None:
+        place = ("pairing", pairing.channel, pairing.sender)
         columns = (
             pairing.channel,
             pairing.sender,
-            pairing.name,
+            self._codec.text(pairing.name, *place, "name"),
             pairing.chat_id,
-            pairing.code,
+            self._codec.text(pairing.code, *place, "code"),
             pairing.status,
             pairing.created_at.timestamp(),
             pairing.expires_at.timestamp(),
@@ -40,9 +42,11 @@ class SqlitePairings:
 
     async def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Pairing]:
         found = await self._writer.read(lambda db: db.execute(self._sql[name], parameters).fetchall())
-        return [pairing(one) for one in found]
+        return [self._pairing(one) for one in found]
 
-
-def pairing(columns: tuple[Any, ...]) -> Pairing:
-    channel, sender, name, chat_id, code, status, created_at, expires_at = columns
-    return Pairing(channel, sender, name, chat_id, code, status, moment(created_at), moment(expires_at))
+    def _pairing(self, columns: tuple[Any, ...]) -> Pairing:
+        channel, sender, name, chat_id, code, status, created_at, expires_at = columns
+        place = ("pairing", channel, sender)
+        name = self._codec.opened(name, "a pairing", *place, "name")
+        code = self._codec.opened(code, "a pairing", *place, "code")
+        return Pairing(channel, sender, name, chat_id, code, status, moment(created_at), moment(expires_at))

@@ -75,10 +75,13 @@ WHERE session = ? AND ended_at IS NULL AND (
 RETURNING seq, id
 
 -- editable --
-SELECT seq, message FROM inbox WHERE channel = ? AND message_id = ? AND status = 'pending'
+SELECT seq, id, message FROM inbox WHERE channel = ? AND message_id = ? AND status = 'pending'
 
 -- edit --
 UPDATE inbox SET message = ? WHERE seq = ?
+
+-- row_of_message --
+SELECT seq, id, message, status, accepted_at, attempts, turn FROM inbox WHERE channel = ? AND message_id = ?
 
 -- waiting_sessions --
 -- Sessions with rows that this life does not run, the longest waiting first.
@@ -99,6 +102,10 @@ ORDER BY seq
 
 -- depth --
 SELECT COUNT(*), MIN(accepted_at) FROM inbox WHERE ended_at IS NULL AND status = 'pending'
+
+-- since --
+-- What was accepted since a time, page by page.
+SELECT seq, id, message FROM inbox WHERE accepted_at >= ? AND seq > ? ORDER BY seq LIMIT ?
 
 -- prune_inbox --
 -- Forget ended rows, and with them their message ids. The newest stays, so that seq never repeats.
@@ -126,7 +133,7 @@ ON CONFLICT (turn, part) DO UPDATE SET ref = excluded.ref WHERE status = 'posted
 
 -- undelivered --
 -- A row that is still 'sending' when this is read was left by a lane that died: its outcome is unknown.
-SELECT id, message, ref, CASE status WHEN 'sending' THEN 'unknown' ELSE status END,
+SELECT id, turn, part, message, ref, CASE status WHEN 'sending' THEN 'unknown' ELSE status END,
        attempts, created_at, next_at,
        CASE status WHEN 'sending' THEN 'interrupted while sending' ELSE error END
 FROM outbox
@@ -139,20 +146,20 @@ UPDATE outbox SET status = 'unknown', error = 'interrupted while sending'
 WHERE status IN ('pending', 'sending', 'unknown') AND status = 'sending' AND epoch <> ?
 
 -- waiting_replies --
-SELECT id, message, ref, status, attempts, created_at, next_at, error
+SELECT id, turn, part, message, ref, status, attempts, created_at, next_at, error
 FROM outbox
 WHERE status IN ('pending', 'sending', 'unknown') AND channel = ? AND chat_id = ? AND thread = ?
 ORDER BY id
 
 -- delivery --
-SELECT id, message, ref, status, attempts, created_at, next_at, error FROM outbox WHERE id = ?
+SELECT id, turn, part, message, ref, status, attempts, created_at, next_at, error FROM outbox WHERE id = ?
 
 -- reply_of --
-SELECT id, message, ref, status, attempts, created_at, next_at, error FROM outbox WHERE turn = ? AND part = ?
+SELECT id, turn, part, message, ref, status, attempts, created_at, next_at, error FROM outbox WHERE turn = ? AND part = ?
 
 -- deliveries --
 -- Newest first; every status where none is named.
-SELECT id, message, ref, status, attempts, created_at, next_at, error
+SELECT id, turn, part, message, ref, status, attempts, created_at, next_at, error
 FROM outbox
 WHERE status <> 'dropped' AND (? = '' OR instr(?, ' ' || status || ' '))
 ORDER BY id DESC

@@ -9,14 +9,15 @@ import msgspec
 
 from nanobot.messages import Address
 from nanobot.store import Schedule
-from nanobot.stores.sqlite.codec import moment
+from nanobot.stores.sqlite.codec import Codec, moment
 from nanobot.stores.sqlite.sql import queries
 from nanobot.stores.sqlite.writer import Writer
 
 
 class SqliteSchedules:
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, codec: Codec) -> None:
         self._writer = writer
+        self._codec = codec
         self._sql = queries()
 
     async def put(self, schedule: Schedule) -> None:
@@ -27,7 +28,7 @@ class SqliteSchedules:
             schedule.kind,
             schedule.spec,
             schedule.tz,
-            schedule.payload,
+            self._codec.text(schedule.payload, "schedule", schedule.id),
             seconds(schedule.next_at),
             seconds(schedule.last_claimed),
         )
@@ -65,22 +66,21 @@ class SqliteSchedules:
     async def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Schedule]:
         sql = self._sql[name]
         found = await self._writer.read(lambda db: db.execute(sql, parameters).fetchall())
-        return [schedule(one) for one in found]
+        return [self._schedule(one) for one in found]
 
-
-def schedule(columns: tuple[Any, ...]) -> Schedule:
-    name, session, address, kind, spec, tz, payload, next_at, last_claimed = columns
-    return Schedule(
-        name,
-        session,
-        msgspec.json.decode(address, type=Address),
-        kind,
-        spec,
-        tz,
-        payload,
-        moment(next_at) if next_at is not None else None,
-        moment(last_claimed) if last_claimed is not None else None,
-    )
+    def _schedule(self, columns: tuple[Any, ...]) -> Schedule:
+        name, session, address, kind, spec, tz, payload, next_at, last_claimed = columns
+        return Schedule(
+            name,
+            session,
+            msgspec.json.decode(address, type=Address),
+            kind,
+            spec,
+            tz,
+            self._codec.opened(payload, "a schedule", "schedule", name),
+            moment(next_at) if next_at is not None else None,
+            moment(last_claimed) if last_claimed is not None else None,
+        )
 
 
 def seconds(at: datetime | None) -> float | None:

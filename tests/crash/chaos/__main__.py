@@ -2,8 +2,6 @@
 
 import argparse
 import asyncio
-import os
-import platform
 import random
 import shutil
 import sys
@@ -12,6 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.machine import about, sentence
+from bench.report import kills, stored
 from tests.crash.chaos.plan import make
 from tests.crash.chaos.run import SHOWN, Report, Run
 from tests.crash.chaos.slack import SlackUsers
@@ -40,9 +40,7 @@ def main() -> int:
     parser.add_argument("--platform", action="append", choices=sorted(PLATFORMS), help="by default all")
     parser.add_argument("--keep", type=Path, help="a folder for the log and the workspace, which then stay")
     parser.add_argument("--proof", type=Path, help="a Markdown file to write the results to")
-    parser.add_argument(
-        "--machine", default=f"{os.cpu_count()} cores, {platform.system()}", help="for the proof"
-    )
+    parser.add_argument("--machine", default=sentence(about()), help="for the proof")
     options = parser.parse_args()
     seed = options.seed or random.SystemRandom().randrange(1, 2**31)
     print(f"seed {seed}", flush=True)
@@ -64,7 +62,7 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
     print(whole(report))
     if options.proof:
-        options.proof.write_text(proof(report, datetime.now(UTC).date(), options.machine))
+        options.proof.write_text(proof(report, datetime.now(UTC).date(), options.machine, kills(stored())))
     return told(report)
 
 
@@ -74,9 +72,8 @@ def told(report: Report) -> int:
     if not report.failures:
         print("\nevery promise held")
         return 0
-    print(
-        f"\n{len(report.failures)} promises were broken; the same schedule again: --seed {report.plan.seed}"
-    )
+    again = report.plan.again(report.queue)
+    print(f"\n{len(report.failures)} promises were broken; the same schedule again: {again}")
     for failure in report.failures[:SHOWN]:
         print(f"- {failure[:600]}")
     return 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nanobot import history
+from nanobot import SessionManager, history
 from nanobot.messages import Line
 from nanobot.security import audit
 from tests.crash.chaos.plan import MARK
@@ -23,6 +23,7 @@ class Verdict(msgspec.Struct):
     answered: int = 0  # with the model's answer
     told: int = 0  # with a sentence that says why there is none
     steered: int = 0  # taken into the turn of an earlier one and answered with it
+    reports: int = 0  # of sub-sessions: each is heard once, and answered
     lost: int = 0
     twice: int = 0
     windows: int = 0  # seen twice where the platform's documentation says so
@@ -67,15 +68,28 @@ def _chat(chat: Chat, lines: Sequence[Line], platform: Platform, verdict: Verdic
         verdict.disordered += fail("heard in another order", f"{heard} instead of {said}")
     finals: list[Line] = []
     asked: list[str] = []
+    reported: list[str] = []
+    awaited: set[str] = set()
+    last = ""
     for line in lines:
-        if is_said(line) and (mark := MARK.search(str(line["content"]))):
-            asked.append(mark[0])
+        mark = MARK.search(str(line.get("content")))
+        if mark and is_said(line):
+            asked.append(last := mark[0])
+        elif mark and line.get("injected") == "child_result":
+            reported.append(last := mark[0])
+        elif mark and line.get("name") == "delegate" and '"success": true' in str(line["content"]):
+            awaited.add(mark[0])
         elif line.get("role") == "assistant" and "latency_ms" in line:
             finals.append(line)
-            _final(line, asked, verdict, fail, steering=steering)
-            asked = []
+            if asked or not reported:
+                _final(line, asked, last, verdict, fail, steering=steering)
+            elif line.get("injected") != "failed" and last not in str(line.get("content")):
+                verdict.wrong += fail(f"answered to the report of {last}", str(line.get("content")))
+            verdict.reports += len(reported)
+            asked, reported = [], []
     if asked:
         verdict.lost += fail("never answered", asked)
+    _reports(chat, lines, awaited, verdict, fail)
     # What people saw of it.
     shown = [one.id for one in chat.seen if one.id]
     if again := [one for one, count in Counter(shown).items() if count > 1]:
@@ -83,7 +97,19 @@ def _chat(chat: Chat, lines: Sequence[Line], platform: Platform, verdict: Verdic
     _compare(chat, finals, platform, verdict, fail)
 
 
-def _final(line: Line, asked: list[str], verdict: Verdict, fail: Any, *, steering: bool) -> None:
+def _reports(chat: Chat, lines: Sequence[Line], awaited: set[str], verdict: Verdict, fail: Any) -> None:
+    """What sub-sessions reported by themselves: once each, and each that was begun for that."""
+    found = [MARK.search(str(line["content"])) for line in lines if line.get("injected") == "child_result"]
+    counts = Counter(mark[0] for mark in found if mark)
+    if doubled := [mark for mark, count in counts.items() if count > 1]:
+        verdict.twice += fail("reported more than once", doubled)
+    begun = [one.mark for one in chat.said if one.kind == "child" and one.mark in awaited]
+    if missing := [mark for mark in begun if not counts[mark]]:
+        verdict.lost += fail("never reported", missing)
+
+
+def _final(line: Line, asked: list[str], last: str, verdict: Verdict, fail: Any, *, steering: bool) -> None:
+    """`last` is what was heard last in the turn, a message or a sub-session's report: the answer is to that."""
     text = str(line.get("content"))
     if not asked:
         verdict.twice += fail("a second answer", text)
@@ -95,10 +121,10 @@ def _final(line: Line, asked: list[str], verdict: Verdict, fail: Any, *, steerin
         verdict.told += 1
         if "unforeseen" in text:
             verdict.wrong += fail("a fault of our own", text)
-    elif asked[-1] in text:
+    elif last in text:
         verdict.answered += 1
     else:
-        verdict.wrong += fail(f"answered to {asked[-1]}", text)
+        verdict.wrong += fail(f"answered to {last}", text)
 
 
 def _compare(chat: Chat, finals: Sequence[Line], platform: Platform, verdict: Verdict, fail: Any) -> None:
@@ -146,6 +172,11 @@ def is_said(line: Line) -> bool:
     return line.get("role") == "user" and line.get("injected") is None
 
 
+def unsaid(line: Line) -> bool:
+    """Whether it is the empty end of a turn that was stopped before it said anything; models never see it."""
+    return line.get("injected") == "stopped" and not line.get("content")
+
+
 def effects(path: Path, histories: Mapping[str, Sequence[Line]]) -> tuple[int, list[str]]:
     """How many tool effects there are; none happened twice, and what the history calls done did happen."""
     lines = path.read_text(errors="replace").split() if path.exists() else []
@@ -159,6 +190,22 @@ def effects(path: Path, histories: Mapping[str, Sequence[Line]]) -> tuple[int, l
             if done and mark and not counts[mark[0]]:
                 failures.append(f"{key}: {mark[0]} is done by the history, but its effect is missing")
     return sum(counts.values()), failures
+
+
+def others(manager: SessionManager, known: Mapping[str, Sequence[Line]]) -> list[str]:
+    """The histories of sub-sessions: legal, but for a call whose result an interruption kept back."""
+    failures = []
+    for row in manager.list_sessions():
+        file = manager.read_session_file(str(row["key"])) if row["key"] not in known else None
+        lines = [line for line in (file["messages"] if file else ()) if not unsaid(line)]
+        sound = [
+            one for one in history.legal(lines) if one in lines or one.get("content") != history.INTERRUPTED
+        ]
+        if sound != lines:
+            failures.append(
+                f"{row['key']}: the history is not legal: {[line.get('role') for line in lines][-12:]}"
+            )
+    return failures
 
 
 def log(path: Path) -> list[str]:

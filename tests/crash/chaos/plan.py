@@ -29,11 +29,15 @@ PLATFORM = (1.5, 0.3, 4.0)  # of each fault that a platform offers
 
 # kind of message → weight
 KINDS: Mapping[str, float] = {
-    "plain": 58,
+    "plain": 51,
     "slow": 12,
     "late": 6,
     "exec": 8,
     "long exec": 2,
+    "hanging exec": 2,
+    "child": 3,
+    "child effect": 1.5,
+    "child hangs": 0.5,
     "read": 3,
     "cut": 3,
     "500": 3,
@@ -69,6 +73,15 @@ class Plan(msgspec.Struct, frozen=True):
     calm_from: float
     says: Sequence[Say]
     faults: Sequence[Fault]
+    chats: int = 200  # of each platform
+    rate: float = 20.0  # messages a second over all
+
+    def again(self, queue: str) -> str:
+        """The options that make the very same run."""
+        return (
+            f"--seed {self.seed} --minutes {self.seconds / 60:g} --chats {self.chats} --rate {self.rate:g} "
+            f"--queue {queue}"
+        )
 
 
 def make(
@@ -108,7 +121,12 @@ def make(
         _, low, high, platform = kinds[name]
         faults.append(Fault(at, name, chance.uniform(low, high), chance.uniform(0.1, 1.0), platform))
         at += chance.uniform(0.2, 2.5)
-    return Plan(seed, seconds, calm_from, says, faults)
+    return Plan(seed, seconds, calm_from, says, faults, chats, rate)
+
+
+def delegation(task: str, mark: str, mode: str) -> str:
+    call = msgspec.json.encode({"task": task, "mode": mode}).decode()
+    return f"TOOL delegate {call}\n{mark}"
 
 
 def text(kind: str, mark: str, chance: random.Random) -> str:
@@ -123,6 +141,14 @@ def text(kind: str, mark: str, chance: random.Random) -> str:
             return f'TOOL exec {{"command": "{effect}"}}\n{mark}'
         case "long exec":
             return f'TOOL exec {{"command": "{effect}; sleep 2"}}\n{mark}'
+        case "hanging exec":
+            return f'TOOL exec {{"command": "{effect}; sleep 600", "timeout": 1}}\n{mark}'
+        case "child":  # its result comes as a message of its own, which is answered too
+            return delegation(f"DELAY {chance.uniform(0.1, 1.0):.2f}\nnested {mark}", mark, "async")
+        case "child effect":
+            return delegation(f'TOOL exec {{"command": "{effect}"}}\nnested {mark}', mark, "sync")
+        case "child hangs":
+            return delegation(f"HANG\nnested {mark}", mark, "sync")
         case "read":
             return f'TOOL list_dir {{"path": "."}}\n{mark}'
         case "cut":

@@ -38,6 +38,8 @@ idle_timeout = 3
 port = 0
 [security]
 allow_unsandboxed = true
+[delegation]
+timeout = 5
 """
 
 
@@ -82,9 +84,8 @@ class Run:
         self._ends: set[asyncio.Task[None]] = set()
 
     async def __call__(self) -> Report:
-        logging.getLogger("aiohttp.server").setLevel(
-            logging.CRITICAL
-        )  # clients that vanish are the point here
+        # Clients that vanish are the point here.
+        logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
         began = time.monotonic()
         async with self.disk:
             await self.model.up()
@@ -249,6 +250,7 @@ class Run:
             failures += platform.problems
         self.report.effects, wrong = checks.effects(self.gateway.workspace / "effects.txt", histories)
         failures += wrong
+        failures += checks.others(SessionManager(self.gateway.workspace), histories)
         failures += checks.state(self.gateway.workspace / ".nanobot")
         failures += self.gateway.bad_exits
         failures += checks.log(self.gateway.log_path)

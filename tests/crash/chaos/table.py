@@ -3,6 +3,7 @@
 import statistics
 from datetime import date
 
+from bench.report import KILLS
 from tests.crash.chaos.run import Report
 
 COLUMNS = (
@@ -10,6 +11,7 @@ COLUMNS = (
     "answered",
     "told",
     "steered",
+    "reports",
     "lost",
     "twice",
     "windows",
@@ -63,9 +65,9 @@ def whole(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def proof(report: Report, day: date, machine: str) -> str:
-    """docs/proof.md, whole."""
-    again = f"--seed {report.plan.seed} --minutes {report.plan.seconds / 60:g} --queue {report.queue}"
+def proof(report: Report, day: date, machine: str, kills: str) -> str:
+    """docs/proof.md, whole; `kills` is the bench's table of restarts."""
+    again = report.plan.again(report.queue)
     verdict = "every promise held" if not report.failures else f"{len(report.failures)} promises were broken"
     failures = "".join(f"\n- {failure[:300]}" for failure in report.failures)
     return f"""# The proof
@@ -87,12 +89,20 @@ Then everything is judged from outside: by what people saw, by the session files
 
 - **answered**: once, by the model's answer to that very message, in the order of the chat. **told**: once, by a sentence that
   says why there is no answer (the model was down for longer than it is retried; or a turn was interrupted three times).
-  **steered**: said while a turn ran, taken into it and answered with it.
+  **steered**: said while a turn ran, taken into it and answered with it. **reports**: results of sub-sessions, each heard
+  once by the chat that delegated.
 - **lost**, **twice**, **disordered**, **wrong** (not what was asked, or not what the history has), **illegal** (a history that a
   model would refuse): must be 0.
 - **windows**: shown twice on Telegram, which has no way to ask whether a message was sent: a kill, or a lost answer, between
   the send and its mark. `unknown_send = "hold"` keeps such a reply among the dead letters instead.
 - **healed**: histories in which an interruption left a call without its result; whoever reads them puts it there.
+
+## Beside a peer
+
+`make bench PARTS=kill`, with the peer where `PEER_PY` names a Python that has nanobot-ai 0.3.5. The peer's protocol
+acknowledges nothing, so for it a message counts as accepted when the client's send returned.
+
+{KILLS[0]}{kills}{KILLS[1]}
 """
 
 

@@ -123,6 +123,42 @@ class SlackServer:
             ways.append(self.event({**mention, "type": "app_mention"}))
         return message, ways
 
+    def edit(self, channel: str, ts: str, text: str, id: str = "") -> Delivery:
+        """Somebody changes what they wrote; the text is in Slack's markup. `id` is the event's."""
+        message = self.workspace.find(channel, ts)
+        assert message
+        before = message.wire()
+        message.text = text
+        return self.event(
+            {
+                "type": "message",
+                "subtype": "message_changed",
+                "hidden": True,
+                "channel": channel,
+                "channel_type": self.workspace.channels[channel]["kind"],
+                "ts": self.workspace.next_ts(),
+                "message": {**message.wire(), "edited": {"user": message.user, "ts": message.ts}},
+                "previous_message": before,
+            },
+            id,
+        )
+
+    def press_stop(self, message: Message, user: str, *, told: bool = True) -> Delivery | None:
+        """Somebody presses the stop button of a stream; `told` where the app has subscribed to the event."""
+        self.streams.stopped_by_user(message)
+        if not told:
+            return None
+        return self.event(
+            {
+                "type": "agent_session_stopped",
+                "channel": message.channel,
+                "thread_ts": message.thread_ts,
+                "streaming_message_ts": [message.ts],
+                "user": user,
+                "event_ts": self.workspace.next_ts(),
+            }
+        )
+
     def event(self, event: dict[str, Any], id: str = "") -> Delivery:
         """Send any event, with an event_id of its own unless one is given."""
         return self.events.send(

@@ -1,7 +1,6 @@
 """The state behind the emulator: people, channels, messages, files; and what the platform checks of a message."""
 
 import asyncio
-import itertools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -72,8 +71,7 @@ class Workspace:
         self.pings: list[str] = []  # everybody who was pinged by the bot
         self.responses: list[dict[str, Any]] = []  # posts to response URLs
         self.changed = asyncio.Event()
-        self._ticks = itertools.count(1)
-        self._base = int(time.time())
+        self._last = 0
         self.person(BOT_USER, "nanobot", bot=True)
 
     def person(self, user: str, name: str, *, bot: bool = False) -> str:
@@ -94,8 +92,8 @@ class Workspace:
 
     def next_ts(self) -> str:
         """Unique in the workspace, rising, like the platform's."""
-        tick = next(self._ticks)
-        return f"{self._base + tick // 1000}.{tick % 1000:03d}100"
+        self._last = max(self._last + 1, time.time_ns() // 1_000)
+        return f"{self._last // 1_000_000}.{self._last % 1_000_000:06d}"
 
     def touch(self) -> None:
         self.changed.set()

@@ -1,4 +1,7 @@
-"""By hand: POST /people/say {"chat": 1, "text": "hi"} writes to the bot, GET /people/chat/1 shows what it said."""
+"""By hand: POST /people/say {"chat": 1, "text": "hi"} writes to the bot, GET /people/chat/1 shows what it said.
+
+POST /people/edit {"chat", "message", "text"} changes a message, /people/press {"chat", "message", "data"} presses a button.
+"""
 
 import argparse
 import asyncio

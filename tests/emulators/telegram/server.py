@@ -66,6 +66,8 @@ class TelegramServer:
         app.router.add_route("*", "/bot{token}/{method}", self._call)
         app.router.add_get("/file/bot{token}/{path:.+}", self._file)
         app.router.add_post("/people/say", self._say)
+        app.router.add_post("/people/edit", self._edit)
+        app.router.add_post("/people/press", self._press)
         app.router.add_get("/people/chat/{id}", self._show)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -99,6 +101,10 @@ class TelegramServer:
         message = self.world.say(chat, text, **fields)
         self.touch()
         return message
+
+    def edit(self, chat: int, message_id: int, text: str) -> None:
+        self.world.edit(chat, message_id, text)
+        self.touch()
 
     def press(self, chat: int, message_id: int, data: str, **fields: Any) -> str:
         query = self.world.press(chat, message_id, data, **fields)
@@ -166,6 +172,7 @@ class TelegramServer:
             if fault and fault.kind == "error":
                 raise ApiError(fault.code, fault.text, **fault.parameters)  # noqa: TRY301 - as above
             if fault and fault.kind == "hang":
+                self.touch()
                 await asyncio.sleep(fault.seconds)
             transport = request.transport
             if method == "getUpdates" and transport is not None:
@@ -324,9 +331,22 @@ class TelegramServer:
         body = await request.json()
         return answer(self.say(int(body["chat"]), str(body["text"]), sender=int(body.get("sender", 0))))
 
+    async def _edit(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.edit(int(body["chat"]), int(body["message"]), str(body["text"]))
+        return answer({})
+
+    async def _press(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        chat, message, sender = int(body["chat"]), int(body["message"]), int(body.get("sender", 0))
+        return answer(self.press(chat, message, str(body["data"]), sender=sender))
+
     async def _show(self, request: web.Request) -> web.Response:
         chat = self.chat(int(request.match_info["id"]))
-        shown = [{"id": one.id, "text": one.text, "edits": one.edits} for one in chat.visible()]
+        shown = [
+            {"id": one.id, "text": one.text, "edits": one.edits, "kind": one.kind, "keyboard": one.keyboard}
+            for one in chat.visible()
+        ]
         return answer({"messages": shown, "draft": self.methods.draft(chat), "actions": len(chat.actions)})
 
 
@@ -351,4 +371,8 @@ async def read(request: web.Request) -> dict[str, Any]:
 
 
 def answer(body: Any, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json")
+    try:
+        data = msgspec.json.encode(body)
+    except UnicodeEncodeError:  # half a character, which only an escape can carry
+        data = json.dumps(body).encode()
+    return web.Response(body=data, status=status, content_type="application/json")

@@ -153,6 +153,18 @@ class World:
             self.update(message=message)
         return message
 
+    def edit(self, chat_id: int, message_id: int, text: str) -> None:
+        """Somebody changes a message of theirs."""
+        posted = self.chat(chat_id).messages[message_id]
+        posted.text = text
+        posted.raw = {**posted.raw, "text": text, "edit_date": int(time.time())}
+        posted.raw.pop("entities", None)
+        found = commands(text) + mentions(text)
+        if found:
+            posted.raw["entities"] = found
+        if self.chat(chat_id).kind == "private" or self.reads_all or self._addressed(posted.raw):
+            self.update(edited_message=posted.raw)
+
     def press(self, chat_id: int, message_id: int, data: str, *, sender: int = 0) -> str:
         """Somebody presses a button; returns the query's id."""
         chat = self.chat(chat_id)

@@ -1,4 +1,5 @@
-export class Marked {
+export class Lexer {
   constructor(options: object);
-  lexer(text: string): any[] & { links: Record<string, unknown> };
+  lex(text: string): any[] & { links: Record<string, unknown> };
 }
+export function getDefaults(): object;

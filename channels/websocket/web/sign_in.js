@@ -1,16 +1,12 @@
 /** The question for the token, when the server wants one. */
 import { html, useEffect, useRef } from "./h.js";
-import { refused, signIn, token } from "./api.js";
+import { signIn, token } from "./api.js";
 import { reconnect } from "./ws.js";
 
-export function SignIn() {
+export default function SignIn() {
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
-  const asked = refused.value;
-  useEffect(() => {
-    if (asked && !box.current?.open) box.current?.showModal();
-    if (!asked) box.current?.close();
-  }, [asked]);
+  useEffect(() => box.current?.showModal(), []);
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     const value = input.current?.value.trim() ?? "";
