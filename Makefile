@@ -4,7 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKSPACE ?= ./workspace
-PYTEST := $(BIN)/pytest -q
+# What lands is judged by the same examples every time; `make nightly` and `make fuzz` draw new ones.
+PYTEST := $(BIN)/pytest -q --hypothesis-profile=ci
+EXPLORE := $(BIN)/pytest -q --hypothesis-profile=default
 TIMED := tests/page tests/crash tests/e2e
 REST := $(foreach one,$(TIMED),--ignore=$(one))
 AGAIN := $(PYTEST) --last-failed --last-failed-no-failures none
@@ -76,10 +78,12 @@ test-executors: executors ## The real codex and claude against emulated provider
 chaos: $(VENV)/dev.stamp ## Faults of every kind under load for MINUTES=10, with SEED=…; the table goes to docs/proof.md
 	@$(BIN)/python -m tests.crash.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --proof docs/proof.md
 
-nightly: $(VENV)/dev.stamp system ## The long run: at least 200 kills
+nightly: $(VENV)/dev.stamp system ## The long run: at least 200 kills, new examples for every property
 	@NANOBOT_KILLS=200 $(PYTEST) tests/crash -m "slow or not slow"
+	@$(EXPLORE) -n 2 -m hypothesis $(REST)
 
-fuzz: $(VENV)/dev.stamp ## Coverage-guided fuzzing with atheris, MINUTES=5 for all targets together
+fuzz: $(VENV)/dev.stamp ## New examples for every property, then coverage-guided fuzzing with atheris, MINUTES=5 in all
+	@$(EXPLORE) -n 2 -m hypothesis $(REST)
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet atheris==3.0.0
 	@$(BIN)/python -m tests.fuzz.guided $$(( $(or $(MINUTES),5) * 60 ))
 
