@@ -55,6 +55,7 @@ class Deliverer:
         self._known: set[int] = set()
         self._done: set[int] = set()  # delivered lately: who committed them may hand them in only now
         self._settled: set[int] = set()  # left their lanes since the sweep began to read
+        self._draining = False
 
     async def start(self) -> None:
         """Take up what an earlier life left."""
@@ -100,7 +101,10 @@ class Deliverer:
             self.submit(rows)
 
     async def drain(self, seconds: float) -> None:
-        """Wait so long for what is being sent."""
+        """Wait so long for what is being sent. What is put off stays for the next life."""
+        self._draining = True
+        for lane in self._lanes.values():
+            lane.hurry.set()
         tasks = [lane.task for lane in self._lanes.values() if lane.task]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
@@ -161,7 +165,11 @@ class Deliverer:
             return True
         wait = self._wait(lane, row)
         if wait > 0:
-            await self._pause(lane, wait)
+            if not self._draining:
+                await self._pause(lane, wait)
+            if self._draining:
+                lane.parked = True
+                return False
         if row.status == "unknown":
             try:
                 settled = await self._settle(channel, row)

@@ -21,7 +21,7 @@ from nanobot.workbench import Workbench
 CONNECT_SECONDS = 60.0  # a channel's start
 CLOSE_SECONDS = 5.0  # a channel's stop
 DRAIN_SECONDS = 10.0  # turns reach a safe point within this time after SIGTERM
-RETRY_SECONDS = (5.0, 10.0, 30.0, 60.0, 300.0)  # between a channel's attempts to start
+RETRY_SECONDS = (2.0, 5.0, 10.0, 30.0)  # between a channel's attempts to start; what is back is soon heard
 GAUGE_SECONDS = 15.0
 TIDY_SECONDS = 3_600.0
 PAGE = "websocket"  # the channel whose page lists the sessions of all

@@ -70,6 +70,20 @@ async def test_a_flood_wait_in_one_chat_delays_no_other_and_keeps_its_own_order(
         await channel.until(lambda one: texts(one) == ["elsewhere", "first", "second"])
 
 
+async def test_what_is_put_off_holds_no_shutdown_up_and_stays_for_the_next_life() -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    channel.failures = [RetryLater(30)]
+    async with delivering(store, channel, clock) as deliverer:
+        await put(store, deliverer, "first")
+        await clock.wait_for_sleepers()
+        async with asyncio.timeout(5):
+            await deliverer.drain(60)
+        assert texts(channel) == []
+    [waits] = await store.outbox.undelivered()
+    assert waits.message.text == "first"
+
+
 class JumpingClock(FakeClock):
     """A wall clock that somebody sets, while the monotonic one goes on."""
 
