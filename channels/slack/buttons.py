@@ -64,25 +64,32 @@ def read_click(body: Mapping[str, Any], me: Me) -> Click | None:
     action = actions[0] if isinstance(actions, list) and actions else None
     if not isinstance(action, Mapping) or not str(action.get("action_id") or "").startswith(PREFIX):
         return None
-    container, message = body.get("container") or {}, body.get("message") or {}
-    channel = str((body.get("channel") or {}).get("id") or container.get("channel_id") or "")
-    user = str((body.get("user") or {}).get("id") or "")
+    container, message = _part(body, "container"), _part(body, "message")
+    channel = str(_part(body, "channel").get("id") or container.get("channel_id") or "")
+    user = str(_part(body, "user").get("id") or "")
     ts = str(container.get("message_ts") or message.get("ts") or "")
     if not (channel and user and ts):
         return None
-    team = str((body.get("team") or {}).get("id") or me.team)
+    team = str(_part(body, "team").get("id") or me.team)
+    blocks = message.get("blocks")
     return Click(
         id=f"{team}:{channel}:click:{ts}:{action.get('action_ts') or body.get('trigger_id')}",
         channel=channel,
         thread=str(container.get("thread_ts") or message.get("thread_ts") or ""),
         user=user,
         value=str(action.get("value") or ""),
-        label=str((action.get("text") or {}).get("text") or ""),
+        label=str(_part(action, "text").get("text") or ""),
         message_ts=ts,
-        blocks=tuple(one for one in message.get("blocks") or () if isinstance(one, dict)),
+        blocks=tuple(one for one in blocks if isinstance(one, dict)) if isinstance(blocks, list) else (),
         text=str(message.get("text") or ""),
         team=team,
     )
+
+
+def _part(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object inside another; an empty one where there is none."""
+    value = of.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def answered(click: Click) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -14,8 +15,11 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.async_context import AsyncBoltContext
+from slack_bolt.error import BoltUnhandledRequestError
 from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
+from slack_sdk.signature import SignatureVerifier
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,6 +36,9 @@ WATCH_SECONDS = 5.0
 TELL_SECONDS = 30.0  # without a socket, then it is told
 REBUILD_SECONDS = 90.0  # without a socket, then the client is made anew
 ANY = re.compile(".*", re.DOTALL)
+# What Bolt raises where a request is not as Slack makes them. It asks nothing before it takes things for granted.
+MALFORMED = (AttributeError, LookupError, TypeError, ValueError, RecursionError, BoltUnhandledRequestError)
+HANDED_OVER = "nanobot.handed_over"  # in a request's context: what fails from now on is our own failure
 
 Ack = Callable[..., Awaitable[Any]]
 
@@ -115,16 +122,25 @@ class Connection:
         body = await bounded(request)
         if body is None:
             return Response("too large", 413)
+        # Here and not in Bolt, which reads the body first.
+        if not self._signed(body, request.headers):
+            return Response("not signed by Slack", 401)
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
         try:
             return await self._http.handle(Request(request.scope, receive))
-        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-            # Bolt looks into the body before it looks at the signature, and expects what Slack sends.
-            logger.debug("slack: a malformed request: {}", error)
-            return Response("malformed", 400)
+        except MALFORMED as error:
+            dropped(error)
+            return Response()
+
+    def _signed(self, body: bytes, headers: Mapping[str, str]) -> bool:
+        timestamp, signature = (headers.get(f"x-slack-{name}") for name in ("request-timestamp", "signature"))
+        try:
+            return SignatureVerifier(self._settings.signing_secret).is_valid(body, timestamp, signature)
+        except (TypeError, ValueError):  # a time that is no number, a signature or a body that is no text
+            return False
 
     # --- bolt ------------------------------------------------------------------------------------------------
 
@@ -141,39 +157,37 @@ class Connection:
             logger=bolt_log,
             client=self._api.client,
             authorize=authorize,
-            signing_secret=self._settings.signing_secret or None,
-            request_verification_enabled=self.by_http,
+            request_verification_enabled=False,  # `handle` has done it, and a socket needs none
             process_before_response=True,
+            raise_error_for_unhandled_request=True,
             attaching_conversation_kwargs_enabled=False,
         )
 
-        async def event(body: dict[str, Any]) -> None:
+        async def event(body: dict[str, Any], context: AsyncBoltContext) -> None:
+            context[HANDED_OVER] = True
             await self._listener.on_event(body)
 
-        async def action(ack: Ack, body: dict[str, Any]) -> None:
+        async def action(ack: Ack, body: dict[str, Any], context: AsyncBoltContext) -> None:
+            context[HANDED_OVER] = True
             await self._listener.on_action(body)
             await ack()
 
-        async def command(ack: Ack, body: dict[str, Any]) -> None:
+        async def command(ack: Ack, body: dict[str, Any], context: AsyncBoltContext) -> None:
+            context[HANDED_OVER] = True
             await self._listener.on_command(body)
             await ack()
 
         async def other(ack: Ack) -> None:
             await ack()
 
-        async def failed(error: Exception) -> None:
-            """Bolt answers nothing now, and Slack sends the event again."""
-            logger.warning("slack: an event is not acknowledged: {}: {}", type(error).__name__, error)
-
-        async def nameless(body: dict[str, Any], next: Callable[[], Awaitable[None]]) -> BoltResponse | None:
-            """An event whose type is no text matches no listener, and not even being asked suits it."""
-            event = body.get("event")
-            if "event" in body and not (isinstance(event, Mapping) and isinstance(event.get("type"), str)):
+        async def failed(error: Exception, context: AsyncBoltContext) -> BoltResponse | None:
+            """What nobody can read is acknowledged, or it would come again and again; what failed here comes again."""
+            if isinstance(error, MALFORMED) and HANDED_OVER not in context:
+                dropped(error)
                 return BoltResponse(status=200)
-            await next()
+            logger.warning("slack: an event is not acknowledged: {}: {}", type(error).__name__, error)
             return None
 
-        app.use(nameless)
         # What has no listener is never acknowledged and comes again and again; these match everything.
         app.event(ANY)(event)
         app.action(ANY)(action)
@@ -299,6 +313,18 @@ async def bounded(request: Request) -> bytes | None:
         if len(body) > MAX_BODY:
             return None
     return bytes(body)
+
+
+def dropped(error: Exception) -> None:
+    """Say that a request was not as Slack makes them."""
+    if isinstance(error, BoltUnhandledRequestError):
+        logger.debug("slack: a request of no kind that is known here")
+    else:
+        [*_, last] = traceback.extract_tb(
+            error.__traceback__
+        )  # names the part of the request that was looked for
+        what = f"{type(error).__name__}: {str(error)[:200]}"
+        logger.warning("slack: a malformed request is dropped: {} in {}", what, last.name)
 
 
 def seconds_of(date: str) -> float:
