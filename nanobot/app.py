@@ -67,6 +67,7 @@ from nanobot.stores.lock import StateLock
 from nanobot.stores.media import MediaFiles, sweep
 from nanobot.stores.sessions import SessionManager
 from nanobot.stores.sqlite import SqliteStore
+from nanobot.stores.turn_files import TurnFiles
 from nanobot.surroundings import Surroundings
 from nanobot.tools.goal import goal_tools
 from nanobot.tools.project import project_tool
@@ -130,7 +131,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             config.delegation,
             executors,
             security,
-            state=state,
+            files=TurnFiles(state, sealer),
             wake=dispatcher.wake,
         )
         for one in executors.values():

@@ -15,6 +15,7 @@ from nanobot.clock import Clock
 from nanobot.errors import StoreError
 from nanobot.executor import Job, ProcessRecord, Result, Spent, Step, Verdict
 from nanobot.executors.lasting import Care
+from nanobot.stores.turn_files import marker_of
 
 End = Callable[..., Awaitable[Child]]
 Say = Callable[[str], Awaitable[bool]]
@@ -33,6 +34,7 @@ class ExecutorDesk:
         limits: ChildLimits,
     ) -> None:
         self._records = records
+        self.files = records.files
         self._clock = clock
         self._timeout = timeout
         self._end = end
@@ -58,7 +60,7 @@ class ExecutorDesk:
             working_dir=Path(child.working_dir),
             folder=self._records.folder(child),
             turn=child.turn,
-            marker=f"child:{child.id}:{child.turn}",
+            marker=marker_of(child.id, child.turn),
             timeout=self._timeout,
             model=child.model,
             thread=child.thread,

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from loguru import logger
 
 from nanobot.child import Child
+from nanobot.child_maker import OWN
 from nanobot.child_records import ChildRecords
+from nanobot.errors import StoreError
 from nanobot.security import tree
 
 KEEP_DAYS = 7  # the files of ended turns; the histories stay
@@ -31,6 +33,16 @@ async def kill_abandoned() -> None:
     for identity in await asyncio.to_thread(tree.abandoned):
         logger.warning("ending process {}, which a gateway that is gone left running", identity.pid)
         tree.send(identity, signal.SIGKILL)
+
+
+async def seal_leftovers(records: ChildRecords) -> None:
+    """Seal what the last turns of ended sub-sessions wrote, where the gateway was gone before it could."""
+    for child in records.all():
+        if child.ended and child.executor != OWN:
+            try:
+                await asyncio.to_thread(records.files.seal_turn, records.folder(child), child.turn)
+            except (OSError, StoreError) as error:
+                logger.warning("sub-session {}: what it wrote stays plain: {}", child.short, error)
 
 
 async def sweep(records: ChildRecords, now: datetime) -> None:

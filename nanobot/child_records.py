@@ -13,6 +13,7 @@ from nanobot.channel import Keys
 from nanobot.child import CHANNEL, Child
 from nanobot.messages import Line
 from nanobot.store import Transcripts
+from nanobot.stores.turn_files import TurnFiles
 
 
 class Histories(Transcripts, Protocol):
@@ -20,10 +21,10 @@ class Histories(Transcripts, Protocol):
 
 
 class ChildRecords:
-    def __init__(self, keys: Keys, histories: Histories, state: Path) -> None:
+    def __init__(self, keys: Keys, histories: Histories, files: TurnFiles) -> None:
         self.histories = histories
+        self.files = files
         self._keys = keys
-        self._state = state
         self._children: dict[str, Child] = {}
         self._changed: dict[str, asyncio.Event] = {}
 
@@ -67,7 +68,7 @@ class ChildRecords:
 
     def folder(self, child: Child) -> Path:
         """Where an outside agent's turns are kept."""
-        return self._state / "children" / child.id
+        return self.files.folder / child.id
 
     async def history(self, child: Child) -> Sequence[Line]:
         return (await self.histories.open(child.key)).messages

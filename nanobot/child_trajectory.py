@@ -14,7 +14,8 @@ from nanobot.trajectory import joined, of_history, told
 
 async def steps_of(records: ChildRecords, child: Child) -> Steps:
     if child.executor in PARSERS:
-        return await asyncio.to_thread(read_turns, records.folder(child), child.executor)
+        live = 0 if child.ended else child.turn
+        return await asyncio.to_thread(read_turns, records.files, records.folder(child), child.executor, live)
     found = Steps()
     for step in of_history(await records.history(child)):
         found.add(step)

@@ -10,7 +10,6 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -21,7 +20,7 @@ from nanobot.child import CHANNEL, Caller, Child, Purse, Settings
 from nanobot.child_desk import ExecutorDesk
 from nanobot.child_limits import ChildLimits
 from nanobot.child_maker import OWN, ChildMaker
-from nanobot.child_orphans import kill_abandoned, kill_orphans, sweep
+from nanobot.child_orphans import kill_abandoned, kill_orphans, seal_leftovers, sweep
 from nanobot.child_records import ChildRecords, Histories
 from nanobot.clock import Clock, deadline
 from nanobot.errors import ToolError
@@ -30,6 +29,7 @@ from nanobot.executor import Executor, Spent, Status
 from nanobot.messages import Accepted, Address, Inbound
 from nanobot.security.context import SecurityContext
 from nanobot.store import Store
+from nanobot.stores.turn_files import TurnFiles
 from nanobot.workbench import Workbench
 
 SETTLE_SECONDS = 0.05  # between looks at a turn that is being ended
@@ -60,7 +60,7 @@ class Children:
         executors: Mapping[str, Executor],
         security: SecurityContext,
         *,
-        state: Path,
+        files: TurnFiles,
         wake: Callable[[str], None],
     ) -> None:
         self.settings: Settings = settings
@@ -68,7 +68,7 @@ class Children:
         self._security = security
         self.clock = clock
         self._store = store
-        self.records: ChildRecords = ChildRecords(store.keys("children"), histories, state)
+        self.records: ChildRecords = ChildRecords(store.keys("children"), histories, files)
         self.limits = ChildLimits(self.records, settings, self.end)
         self.desk = ExecutorDesk(self.records, clock, settings.timeout, self._end, self.draining, self.limits)
         self.wake = wake
@@ -117,6 +117,7 @@ class Children:
                 await kill_orphans(child)
             elif not await self._open(child):
                 await self._end(child, "failed", "it was interrupted before it began, or its end was lost")
+        await seal_leftovers(self.records)
         await sweep(self.records, self.clock.now())
 
     async def close(self) -> None:

@@ -1,10 +1,11 @@
-"""Time as one object, so that it is given, not taken; and the one helper that bounds an await."""
+"""Time as one object, so that it is given, not taken; and the helpers that bound an await or see it through."""
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from nanobot.errors import DeadlineExceeded
 
@@ -37,6 +38,20 @@ class SystemClock:
 def stamp(moment: datetime) -> str:
     """The timestamp of session files and rows: ISO 8601, UTC, milliseconds."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await work to the end even while we are cancelled, then let the cancellation go on. It bounds itself."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
+    task.result()
 
 
 class deadline:  # noqa: N801 - read as a word: `async with deadline(5, "the model")`

@@ -123,7 +123,7 @@ class ProcessRecord(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One turn for an executor. Its files are `turn_<n>.{prompt,jsonl,stderr,exit}` in `folder`."""
+    """One turn for an executor. Its files are `turn_<n>.{jsonl,stderr,exit}` in `folder`."""
 
     prompt: str
     working_dir: Path

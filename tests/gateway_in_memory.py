@@ -41,6 +41,7 @@ from nanobot.progress import ProgressBoard
 from nanobot.prompts import Prompts
 from nanobot.routing import Policy
 from nanobot.scheduler import Scheduler
+from nanobot.security.sealing import Sealer
 from nanobot.session import Actors
 from nanobot.session_state import SessionStates
 from nanobot.skills import Skills
@@ -50,6 +51,7 @@ from nanobot.stores.dispatcher import LocalDispatcher
 from nanobot.stores.media import MediaFiles
 from nanobot.stores.memory import MemoryStore, State
 from nanobot.stores.sessions import SessionManager
+from nanobot.stores.turn_files import TurnFiles
 from nanobot.surroundings import Surroundings
 from nanobot.testing import FakeChannel
 from nanobot.tool import Tool
@@ -89,6 +91,7 @@ class World:
         self.clock: Clock = SystemClock()
         self.delegation: Settings | None = None
         self.executors: dict[str, Executor] = {}
+        self.sealer: Sealer | None = None  # of the files of outside agents
         self.watchers = Watchers()
 
 
@@ -113,7 +116,7 @@ class InMemory:
             world.delegation or NoDelegation(),
             world.executors,
             security,
-            state=world.workspace / ".nanobot",
+            files=TurnFiles(world.workspace / ".nanobot", world.sealer),
             wake=self.dispatcher.wake,
         )
         outside = {

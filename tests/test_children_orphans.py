@@ -12,7 +12,7 @@ import pytest
 from nanobot.child import Child
 from nanobot.child_orphans import KEEP_DAYS
 from nanobot.executor import ProcessRecord
-from nanobot.security import tree
+from nanobot.security import state_key, tree
 from tests.gateway_in_memory import World, life
 from tests.test_children import use, world_of
 
@@ -88,6 +88,22 @@ async def test_a_command_whose_gateway_is_gone_is_ended_and_one_whose_gateway_li
         assert commands[1].returncode is None
     commands[1].kill()
     await commands[1].wait()
+
+
+async def test_what_an_ended_child_wrote_before_a_kill_is_sealed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of(tmp_path, None, "codex")
+    child = await ended_child(world)
+    path = world.workspace / ".nanobot" / "children" / child.id / "turn_1.jsonl"
+    assert b"codex: hello" in path.read_bytes()
+    monkeypatch.setenv(state_key.VARIABLE, state_key.new_master())
+    world.sealer = state_key.begin(tmp_path / "elsewhere")  # one that takes no plain files of ended turns
+    assert not world.sealer.plain
+    async with life(world) as gateway:
+        assert b"codex: hello" not in path.read_bytes()
+        found = await use(gateway, "get_trajectory", session_id=child.id, full=True)
+        assert "codex: hello" in str(found["steps"])
 
 
 async def test_the_files_of_old_turns_are_removed_and_their_histories_stay(tmp_path: Path) -> None:

@@ -52,8 +52,9 @@ READ = """
 import sys, time
 from pathlib import Path
 from nanobot.executors.turns import read_turns
+from nanobot.stores.turn_files import TurnFiles
 began = time.process_time()
-found = read_turns(Path(sys.argv[1]), "codex")
+found = read_turns(TurnFiles(Path(sys.argv[1])), Path(sys.argv[1]), "codex")
 seconds = time.process_time() - began
 peak = next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM:")) * 1024 / 1e6
 print(len(found.kept), found.left_out, seconds, peak)

@@ -13,6 +13,7 @@ from nanobot.executors.lasting import LastingRun
 from nanobot.executors.turns import read_turns
 from nanobot.health import Health, HealthLimits, Vital, death
 from nanobot.security import tree
+from nanobot.stores.turn_files import TurnFiles
 from tests.executors.support import executor, job
 
 QUICK = HealthLimits(interval=0.05, restarts=2, backoff=0.01)
@@ -67,7 +68,9 @@ async def test_one_that_is_killed_is_started_again_and_answers_once(tmp_path: Pa
     # codex told its thread before it died, so it goes on in it; the files of both tries are kept, in order
     assert kept.threads == ["00000000-0000-0000-0000-000000000007" if tool == "codex" else ""]
     assert (work.folder / "turn_1.try1.exit").read_text() == "137\n"
-    assert [one.text for one in read_turns(work.folder, tool).kept if one.kind == "message"] == answers(steps)
+    assert [
+        one.text for one in read_turns(TurnFiles(tmp_path), work.folder, tool).kept if one.kind == "message"
+    ] == answers(steps)
 
 
 async def test_one_that_says_and_does_nothing_is_started_again(tmp_path: Path) -> None:

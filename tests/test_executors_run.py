@@ -42,7 +42,6 @@ async def test_a_turn_answers_and_leaves_its_files(tmp_path: Path, tool: str) ->
     assert (result.status, result.answer, result.exit_code) == ("completed", f"{tool}: hello", 0)
     assert [step.kind for step in steps] == ["message"]
     assert {path.name for path in work.folder.iterdir()} == {
-        "turn_1.prompt",
         "turn_1.jsonl",
         "turn_1.stderr",
         "turn_1.exit",

@@ -9,6 +9,7 @@ import pytest
 from nanobot.errors import Refused, ToolError
 from nanobot.model import ToolCall
 from nanobot.security.audit import verify
+from nanobot.stores.media import MediaFiles
 from nanobot.tool import FunctionTool, ToolContext, ToolResult, tool
 from nanobot.tools import spill
 from nanobot.tools.toolbox import run_tool
@@ -169,6 +170,16 @@ async def test_a_long_result_is_kept_in_a_file_and_shown_at_both_ends(desk: Desk
 async def test_a_result_at_the_limit_stays_whole(desk: Desk) -> None:
     result = await use(desk, answering("long", "x" * spill.LIMIT))
     assert result.text == "x" * spill.LIMIT
+
+
+async def test_with_an_encrypted_state_a_long_result_is_shown_and_written_nowhere(desk: Desk) -> None:
+    files = MediaFiles(desk.state)
+    files.sealed = True
+    desk.reopen(files)
+    result = await use(desk, answering("long", "x" * 20_000))
+    assert "kept nowhere" in result.text
+    assert len(result.text) < 5_000
+    assert not (desk.workspace / spill.FOLDER).exists()
 
 
 async def test_a_folder_of_results_that_became_a_link_leads_nowhere(desk: Desk, tmp_path: Path) -> None:

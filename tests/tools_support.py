@@ -8,6 +8,7 @@ from nanobot.messages import Address, Attachment
 from nanobot.model import ToolCall
 from nanobot.security.audit import Audit
 from nanobot.security.context import SecurityContext
+from nanobot.stores.media import MediaFiles
 from nanobot.tool import ToolContext, ToolResult
 from nanobot.tools.toolbox import Toolbox, run_tool, standard
 from tests.security_support import Settings
@@ -37,7 +38,11 @@ class Desk:
         self.outside.write_text("secret\n")
         self.audit = Audit(self.state / "audit.jsonl")
         self.security = SecurityContext.of(settings or Settings(), self.workspace, [self.state])
-        self.toolbox: Toolbox = standard(self.security, self.state, self._send, self.audit)
+        self.toolbox: Toolbox
+        self.reopen()
+
+    def reopen(self, files: MediaFiles | None = None) -> None:
+        self.toolbox = standard(self.security, self.state, self._send, self.audit, files)
 
     async def call(self, name: str, /, **arguments: Any) -> ToolResult:
         return await self.raw(name, json.dumps(arguments))

@@ -146,10 +146,13 @@ def _with_records(workspace: Path, work: Any) -> Any:
 
 def _records(store: "Store", workspace: Path) -> "ChildRecords":
     from nanobot.child_records import ChildRecords  # noqa: PLC0415 - lazy: --help needs no store
-    from nanobot.stores.sessions import SessionManager  # noqa: PLC0415 - lazy: --help needs no store
+    from nanobot.security import state_key  # noqa: PLC0415 - as above
+    from nanobot.stores.sessions import SessionManager  # noqa: PLC0415 - as above
+    from nanobot.stores.turn_files import TurnFiles  # noqa: PLC0415 - as above
 
     state = state_dir(workspace)
-    return ChildRecords(store.keys("children"), SessionManager(directory=state / "sessions"), state)
+    files = TurnFiles(state, state_key.found(state))
+    return ChildRecords(store.keys("children"), SessionManager(directory=state / "sessions"), files)
 
 
 def _usage(work: Any) -> Any:

@@ -28,6 +28,7 @@ def status(ctx: typer.Context, workspace: WorkspaceOption = None) -> None:
     """Say whether the state is encrypted, with which key, and what is not yet."""
     from nanobot.security import state_key  # noqa: PLC0415 - lazy: --help does not need it
     from nanobot.stores import reseal  # noqa: PLC0415 - as above
+    from nanobot.stores.turn_files import TurnFiles  # noqa: PLC0415 - as above
 
     state = state_dir(workspace_of(ctx, workspace))
     ring = state_key.read(state)
@@ -42,6 +43,12 @@ def status(ctx: typer.Context, workspace: WorkspaceOption = None) -> None:
         f"{state}: encrypted with the key {ring.current or '(none any more)'}, kept by the {source}'s {ring.master}"
     )
     typer.echo(f"{rows} rows and {files} files are not written with it yet")
+    used = len(TurnFiles(state, sealer).used())
+    if used:
+        typer.echo(f"{used} files of codex or claude, who work now, are plain until their turns have ended")
+    typer.echo(
+        "plain by their nature: the workspace's own files, audit.jsonl, logs/ (docs/howto/encrypt-the-state.md)"
+    )
     if ring.to_do:
         typer.echo(ring.to_do)
 

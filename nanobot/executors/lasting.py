@@ -12,15 +12,18 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
+from loguru import logger
 
-from nanobot.errors import NanobotError
+from nanobot.clock import to_its_end
+from nanobot.errors import NanobotError, StoreError
 from nanobot.executor import Executor, Job, ProcessRecord, Reason, Result, Spent, Step, Verdict
 from nanobot.executors.run import ExecutorRun
 from nanobot.health import Health, HealthLimits, Vital, death
 from nanobot.security import tree
 from nanobot.session_metrics import STRESSED_CPU, STRESSED_MB, Pulse, load_of
+from nanobot.stores.turn_files import TurnFiles
 
-SUFFIXES = ("prompt", "jsonl", "stderr", "exit")
+SUFFIXES = ("jsonl", "stderr", "exit")
 AGAIN = (
     "You worked on the task below, and your process ended before you were done ({why}). Look at what is done "
     "already, do not do it again, and finish.\n\n{prompt}"
@@ -52,11 +55,13 @@ class LastingRun:
         on_step: Callable[[Step], None],
         care: Care,
         *,
+        files: TurnFiles | None = None,
         on_spent: Callable[[Verdict], None] = lambda _verdict: None,
         **options: Any,
     ) -> None:
         """`options` are those of ExecutorRun, as is `on_spent`, which is told of all tries together."""
         self._executor = executor
+        self._files = files or TurnFiles(job.folder)
         self._options = options
         self._on_step = on_step
         self._care = care
@@ -68,7 +73,8 @@ class LastingRun:
         self._unwell = ""
 
     def _make(self, job: Job) -> ExecutorRun:
-        return ExecutorRun(self._executor, job, self._on_step, on_spent=self._used, **self._options)
+        options = {"files": self._files, **self._options}
+        return ExecutorRun(self._executor, job, self._on_step, on_spent=self._used, **options)
 
     def _used(self, verdict: Verdict) -> None:
         self._on_spent(msgspec.structs.replace(verdict, spent=self._before + verdict.spent))
@@ -94,7 +100,20 @@ class LastingRun:
         self._run.stop(reason, why)
 
     async def wait(self) -> Result:
-        """Until it has ended by itself, was stopped, or was started again in vain."""
+        """Until it has ended by itself, was stopped, or was started again in vain; then its files are sealed."""
+        try:
+            return await self._tries()
+        finally:
+            if not self._run.left:
+                await to_its_end(self._seal())
+
+    async def _seal(self) -> None:
+        try:
+            await asyncio.to_thread(self._files.seal_turn, self._job.folder, self._job.turn)
+        except (OSError, StoreError) as error:
+            logger.warning("the files of a turn stay plain until the next start: {}", error)
+
+    async def _tries(self) -> Result:
         began = time.monotonic()
         limits = self._care.limits
         attempt, reasons = 0, []
@@ -155,7 +174,7 @@ class LastingRun:
         if self._stop.is_set():
             return False
         thread = self._run.thread
-        await asyncio.to_thread(_set_aside, self._job)
+        await asyncio.to_thread(self._set_aside)
         job = msgspec.structs.replace(
             self._job,
             prompt=AGAIN.format(why=why, prompt=self._job.prompt),
@@ -168,6 +187,15 @@ class LastingRun:
         await self._run.start()
         await self._care.restarted(self._run.process, job.thread)
         return True
+
+    def _set_aside(self) -> None:
+        """Keep what a try left, as `turn_<n>.try<m>.…`: the next one writes files of its own."""
+        job, number = self._job, 1
+        while any((job.folder / f"turn_{job.turn}.try{number}.{suffix}").exists() for suffix in SUFFIXES):
+            number += 1
+        for suffix in SUFFIXES:
+            with suppress(FileNotFoundError):
+                self._files.move(job.file(suffix), job.folder / f"turn_{job.turn}.try{number}.{suffix}")
 
 
 def _given_up(result: Result, reasons: list[str]) -> Result:
@@ -183,13 +211,3 @@ def _written(job: Job) -> int:
         with suppress(OSError):
             size += job.file(suffix).stat().st_size
     return size
-
-
-def _set_aside(job: Job) -> None:
-    """Keep what a try left, as `turn_<n>.try<m>.…`: the next one writes files of its own."""
-    number = 1
-    while any((job.folder / f"turn_{job.turn}.try{number}.{suffix}").exists() for suffix in SUFFIXES):
-        number += 1
-    for suffix in SUFFIXES:
-        with suppress(FileNotFoundError):
-            job.file(suffix).rename(job.folder / f"turn_{job.turn}.try{number}.{suffix}")

@@ -16,6 +16,7 @@ from nanobot.executor import Executor, Job, ProcessRecord, Result, Step, Verdict
 from nanobot.executors.lasting import Care, LastingRun
 from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text
 from nanobot.models.media import text_of
+from nanobot.stores.turn_files import TurnFiles
 from nanobot.trajectory import told
 
 PREFIX = "executor/"
@@ -27,6 +28,9 @@ NO_ANSWER = "(no response captured)"
 
 class Desk(Protocol):
     """Who keeps the records of sub-sessions."""
+
+    @property
+    def files(self) -> TurnFiles: ...
 
     async def job(self, session: str, said: Sequence[str]) -> Job:
         """This turn as a job; `said` is what was said since the last answer, this turn's last.
@@ -89,6 +93,7 @@ class ExecutorModel:
                 job,
                 stepped,
                 care,
+                files=self._desk.files,
                 keep=self._desk.keep,
                 on_spent=lambda verdict: self._desk.used(request.session, verdict),
             )

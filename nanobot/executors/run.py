@@ -9,13 +9,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
+from nanobot.clock import to_its_end
 from nanobot.executor import (
     Executor,
     ExecutorProblem,
@@ -32,6 +33,7 @@ from nanobot.executor import (
 from nanobot.executors.reader import LineReader
 from nanobot.executors.voice import Voice
 from nanobot.security import tree
+from nanobot.stores.turn_files import TurnFiles
 
 OUTPUT_LIMIT = 256 << 20  # bytes of one turn's output; what prints more is ended
 POLL_SECONDS = 0.1
@@ -47,7 +49,7 @@ _SHELL = (
     'trap : INT TERM HUP; status="$1"; { ulimit -c 0; ulimit -f "$2"; } 2>/dev/null; shift 2; "$@"; '
     'code=$?; echo "$code" > "$status.new" && mv "$status.new" "$status"; exit "$code"'
 )
-# The same for a tool that is spoken to: it hears the prompt's file, and then what comes over our pipe (3).
+# The same for a tool that is spoken to: it hears the prompt, and then what comes over our pipe (3).
 _SPOKEN = (
     'trap : INT TERM HUP; status="$1"; exec 3<&0; { ulimit -c 0; ulimit -f "$2"; } 2>/dev/null; prompt="$3"; '
     'shift 3; way="$status.in"; rm -f "$way"; mkfifo -m 600 "$way" || exit 70; '
@@ -66,22 +68,25 @@ class ExecutorRun:
         job: Job,
         on_step: Callable[[Step], None],
         *,
+        files: TurnFiles | None = None,
         keep: Callable[[], bool] = lambda: False,
         output_limit: int = OUTPUT_LIMIT,
         on_spent: Callable[[Verdict], None] = lambda _verdict: None,
     ) -> None:
         """`keep` says, when `wait` is cancelled, whether the process is to live on.
 
-        `on_spent` is told whenever it is known that more was used.
+        `on_spent` is told whenever it is known that more was used. `files` reads what an earlier gateway sealed.
         """
         self.job = job
         self.process: ProcessRecord | None = None
+        self.left = False  # to live on without us
+        self._files = files or TurnFiles(job.folder)
         self._executor = executor
         self._on_step = on_step
         self._keep = keep
         self._output_limit = output_limit
         self._parser: Parser = executor.parser(job)
-        self._reader = LineReader(job.file("jsonl"))
+        self._reader = LineReader(job.file("jsonl"), opened=self._files.open)
         # Not asyncio's: that one kills the process when its loop is closed, and this one may have to live on.
         self._child: subprocess.Popen[bytes] | None = None
         self._known: set[tree.Identity] = set()
@@ -124,17 +129,16 @@ class ExecutorRun:
         command = self._executor.command(job)
         job.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         job.folder.mkdir(mode=0o700, exist_ok=True)
-        await asyncio.to_thread(_write_private, job.file("prompt"), self._executor.said(job.prompt))
         blocks = max(self._output_limit // 512 * 4, 1)
         with (
-            job.file("prompt").open("rb") as stdin,
+            _in_memory(self._executor.said(job.prompt)) as stdin,
             _open_private(job.file("jsonl")) as stdout,
             _open_private(job.file("stderr")) as stderr,
         ):
             given = [str(job.file("exit")), str(blocks)]
             if self._executor.speaks:
                 self._voice = Voice()
-                given.append(str(job.file("prompt")))
+                given.append(f"/proc/self/fd/{stdin.fileno()}")
             shell = _SPOKEN if self._voice else _SHELL
             line = ["/bin/sh", "-c", shell, self._executor.name, *given, *command]
             environment = {**self._executor.environment(), tree.MARKER: job.marker}
@@ -148,6 +152,7 @@ class ExecutorRun:
                     stdin=self._voice.read_end if self._voice else stdin,
                     stdout=stdout,
                     stderr=stderr,
+                    pass_fds=(stdin.fileno(),) if self._voice else (),
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
@@ -187,7 +192,7 @@ class ExecutorRun:
             raise
         finally:
             self._hush()
-            await _whatever_happens(self.end())
+            await to_its_end(self.end())
             self.job.file("exit.in").unlink(missing_ok=True)
         await self._read(final=True)
         return self._result()
@@ -213,6 +218,7 @@ class ExecutorRun:
         if self._child is not None:
             self._child.returncode = 0  # else its destructor warns that nobody waited
         self._child = self.process = None
+        self.left = True
 
     def _hush(self) -> None:
         if self._voice is not None:
@@ -320,7 +326,10 @@ class ExecutorRun:
         job = self.job
         for suffix in ("jsonl", "stderr"):
             with suppress(FileNotFoundError):
-                if job.file(suffix).stat().st_size > self._output_limit:
+                if (
+                    self._files.is_plain(job.file(suffix))
+                    and job.file(suffix).stat().st_size > self._output_limit
+                ):
                     os.truncate(job.file(suffix), self._output_limit)
                     # It may have hit the limit of files before we looked.
                     self.stop("output_limit", self._too_much)
@@ -333,41 +342,20 @@ class ExecutorRun:
             verdict,
             exit_code=None if lingered else code,
             reason=self._reason,
-            stderr=_tail(job.file("stderr")),
+            stderr=self._files.tail(job.file("stderr"), STDERR_KEPT).decode("utf-8", "replace"),
             limit=self._why,
         )
         hint = self._executor.hint(result.error) if result.status == "failed" else ""
         return msgspec.structs.replace(result, garbage=self._reader.garbage, exit_code=code, hint=hint)
 
 
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - STDERR_KEPT))
-            return file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-
-
 def _open_private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "wb")
 
 
-def _write_private(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(data)
-
-
-async def _whatever_happens(work: Coroutine[Any, Any, None]) -> None:
-    """Await to the end even while we are cancelled, then let the cancellation go on."""
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled:
-        raise cancelled
-    task.result()
+def _in_memory(data: bytes) -> BinaryIO:
+    """A file without a place on the disk, at its beginning; whoever was given it has it whole when we are gone."""
+    file = os.fdopen(os.memfd_create("prompt", os.MFD_CLOEXEC), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file

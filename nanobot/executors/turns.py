@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,8 @@ import msgspec
 from nanobot.executor import Parser, Spent, Step
 from nanobot.executors.claude_events import ClaudeEvents
 from nanobot.executors.codex_events import CodexEvents
-from nanobot.executors.reader import LineReader
+from nanobot.executors.reader import LineReader, Opened, plain
+from nanobot.stores.turn_files import TurnFiles
 
 PARSERS: Mapping[str, Callable[[Spent | None, int], Parser]] = {"codex": CodexEvents, "claude": ClaudeEvents}
 MOST_STEPS = 5_000
@@ -35,22 +37,23 @@ class Steps:
             self.left_out += 1
 
 
-def read_turn(parser: Parser, path: Path, steps: Steps | None = None) -> Steps:
+def read_turn(parser: Parser, path: Path, steps: Steps | None = None, *, opened: Opened = plain) -> Steps:
     """The steps of one turn's file, which may still grow."""
     found = steps or Steps()
-    for events in LineReader(path).read(final=True):
+    for events in LineReader(path, opened=opened).read(final=True):
         for event in events:
             for step in parser.feed(event):
                 found.add(step)
     return found
 
 
-def read_turns(folder: Path, executor: str) -> Steps:
-    """All turns of a sub-session, in order."""
+def read_turns(files: TurnFiles, folder: Path, executor: str, live: int = 0) -> Steps:
+    """All turns of a sub-session, in order; `live` is the one that may still run."""
     found = Steps()
-    files = [(place, path) for path in folder.glob("turn_*.jsonl") if (place := _place(path.stem))]
-    for (number, _), path in sorted(files):
-        read_turn(PARSERS[executor](None, number), path, found)
+    turns = [(place, path) for path in folder.glob("turn_*.jsonl") if (place := _place(path.stem))]
+    for (number, _), path in sorted(turns):
+        opened = partial(files.open, live=number == live)
+        read_turn(PARSERS[executor](None, number), path, found, opened=opened)
     return found
 
 

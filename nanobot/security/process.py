@@ -3,13 +3,13 @@
 import asyncio
 import os
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from nanobot.clock import to_its_end
 from nanobot.messages import new_id
 from nanobot.security import tree
 
@@ -138,7 +138,7 @@ async def run(
     except TimeoutError:
         timed_out = True
     finally:
-        await _finished_whatever_happens(_end(process, root, marker, output))
+        await to_its_end(_end(process, root, marker, output))
         if root:
             _running.pop(root, None)
         output.close()
@@ -205,17 +205,3 @@ async def _end(
     await process.wait()
     with suppress(TimeoutError):
         await asyncio.wait_for(output.ended(), _DRAIN_SECONDS)
-
-
-async def _finished_whatever_happens(work: Coroutine[Any, Any, None]) -> None:
-    """Await to the end even while we are cancelled, then let the cancellation go on."""
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled:
-        raise cancelled
-    task.result()

@@ -26,7 +26,12 @@ VARIABLE = "NANOBOT_STATE_KEY"
 NEW_VARIABLE = "NANOBOT_STATE_KEY_NEW"  # what `nanobot security rekey` changes to
 SERVICE = "nanobot state"  # in the operating system's keyring
 SIZE = 32  # bytes
-BEGUN = ("gateway.db", "sessions", "media")  # where one of them exists, there is state that was never sealed
+BEGUN = (
+    "gateway.db",
+    "sessions",
+    "media",
+    "children",
+)  # where one of them exists, there is state that was never sealed
 
 Source = Literal["environment", "keyring"]
 Master = tuple[bytes, Source]

@@ -23,6 +23,7 @@ from nanobot.stores.sessions import index, repair, search
 from nanobot.stores.sessions.sealed import SealedFolder, of_lines
 from nanobot.stores.sqlite import database
 from nanobot.stores.sqlite.codec import Stored
+from nanobot.stores.turn_files import TurnFiles
 
 BATCH = 200  # rows in a transaction
 PASSES = 3  # a command that began before may still write with the old keys
@@ -75,6 +76,7 @@ def reseal(state: Path, owner: bytes | None, *, plain: bool = False) -> Done:
         _database(state, sealer, done)
         _sessions(state, sealer, done)
         _media(state, sealer, done)
+        _turns(state, sealer, done)
         left = remaining(state, sealer)
         if done.lost or left == (0, 0):
             break
@@ -108,7 +110,9 @@ def remaining(state: Path, sealer: Sealer) -> tuple[int, int]:
     folder = SealedFolder(state / "sessions", sealer)
     files = sum(not folder.is_current(name) for name in _names(folder))
     media = MediaFiles(state, sealer)
-    return rows, files + sum(not media.is_current(path) for path in _files(media))
+    files += sum(not media.is_current(path) for path in _files(media))
+    turns = TurnFiles(state, sealer)
+    return rows, files + sum(not turns.is_current(path) for path in turns.all())
 
 
 def _to_new_key(state: Path, ring: Ring | None, owner: bytes | None) -> Ring:
@@ -210,6 +214,19 @@ def _media(state: Path, sealer: Sealer, done: Done) -> None:
             os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
             done.files += 1
         except OSError:
+            done.lost.append(str(path.relative_to(state)))
+
+
+def _turns(state: Path, sealer: Sealer, done: Done) -> None:
+    turns = TurnFiles(state, sealer)
+    turns.clear()
+    for path in turns.all():
+        if turns.is_current(path):
+            continue
+        try:
+            turns.seal(path)
+            done.files += 1
+        except (OSError, StoreError):
             done.lost.append(str(path.relative_to(state)))
 
 

@@ -1,4 +1,7 @@
-"""Long tool results: kept whole in a file of the workspace, shown to the model as head and tail."""
+"""Long tool results: kept whole in a file of the workspace, shown to the model as head and tail.
+
+With an encrypted state there is no such file: what lies in the workspace is plain, and a result may hold what was said.
+"""
 
 import hashlib
 import re
@@ -13,6 +16,7 @@ LIMIT = 16_000  # characters a result may have in the history
 HEAD, TAIL = 3_000, 1_500  # characters shown of a longer one
 KEEP_FILES, KEEP_SECONDS = 200, 7 * 86_400.0
 FOLDER = "tool-results"
+UNKEPT = "the state is encrypted, so the rest is kept nowhere: ask again for the part you need"
 
 
 def safe_name(text: str) -> str:
@@ -21,23 +25,30 @@ def safe_name(text: str) -> str:
     return f"{slug or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def spill(security: SecurityContext, workspace: Path, session: str, call: str, text: str) -> str:
+def spill(
+    security: SecurityContext, workspace: Path, session: str, call: str, text: str, *, keep: bool = True
+) -> str:
     """The text as the model gets it; blocks on the disk. Where the file cannot be written, the preview says so."""
     if len(text) <= LIMIT:
         return text
-    path = f"{FOLDER}/{safe_name(session)}/{safe_name(call)}.txt"
-    try:
-        boundary = security.within(workspace).boundary
-        boundary.write(path, text.encode(), durable=False)
-        prune(boundary)
-        note = f"the whole result is in {path}: read_file with offset and limit, or grep"
-    except ToolError as error:
-        note = f"the rest is lost: {error}"
+    note = UNKEPT if not keep else _kept(security, workspace, session, call, text)
     left_out = len(text) - HEAD - TAIL
     return (
         f"[{len(text):,} characters; {note}]\n{text[:HEAD]}\n"
         f"[… {left_out:,} characters left out …]\n{text[-TAIL:]}"
     )
+
+
+def _kept(security: SecurityContext, workspace: Path, session: str, call: str, text: str) -> str:
+    """Write the file; returns what the model is told about it."""
+    path = f"{FOLDER}/{safe_name(session)}/{safe_name(call)}.txt"
+    try:
+        boundary = security.within(workspace).boundary
+        boundary.write(path, text.encode(), durable=False)
+        prune(boundary)
+    except ToolError as error:
+        return f"the rest is lost: {error}"
+    return f"the whole result is in {path}: read_file with offset and limit, or grep"
 
 
 def prune(boundary: Boundary, now: float | None = None) -> int:

@@ -34,7 +34,16 @@ Outcome = Literal["ok", "error", "refused", "timeout", "cancelled"]
 class Toolbox:
     """Tools by name. `specs` is one object for its whole life, so that its encoding can be kept."""
 
-    def __init__(self, tools: Iterable[Tool], security: SecurityContext, audit: Audit | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        security: SecurityContext,
+        audit: Audit | None = None,
+        *,
+        keep: bool = True,
+    ) -> None:
+        """`keep`: long results are kept whole in the workspace."""
+        self.keep = keep
         self._tools = {tool.spec.name: tool for tool in tools}
         self.security = security
         self.audit = audit
@@ -46,14 +55,15 @@ class Toolbox:
 
     def extended(self, tools: Iterable[Tool]) -> "Toolbox":
         """A new toolbox that holds these tools too; one of the same name takes the older one's place."""
-        return Toolbox(
-            (self._tools | {tool.spec.name: tool for tool in tools}).values(), self.security, self.audit
-        )
+        return self._of((self._tools | {tool.spec.name: tool for tool in tools}).values())
 
     def only(self, names: Iterable[str]) -> "Toolbox":
         """A new toolbox of some of these tools."""
         wanted = set(names)
-        return Toolbox((t for n, t in self._tools.items() if n in wanted), self.security, self.audit)
+        return self._of(t for n, t in self._tools.items() if n in wanted)
+
+    def _of(self, tools: Iterable[Tool]) -> "Toolbox":
+        return Toolbox(tools, self.security, self.audit, keep=self.keep)
 
 
 def standard(
@@ -64,15 +74,16 @@ def standard(
     files: Files | None = None,
 ) -> Toolbox:
     """The tools every agent has: files, search, exec, web_fetch, message and memory. `files` keeps what is sent."""
+    files = files or MediaFiles(state)
     tools: list[Tool] = [
         *file_tools(security),
         *search_tools(security),
         exec_tool(security),
         web_tool(security),
-        message_tool(security, state / "media" / "outgoing", send, files or MediaFiles(state)),
+        message_tool(security, state / "media" / "outgoing", send, files),
         *memory_tools(security),
     ]
-    return Toolbox(tools, security, audit)
+    return Toolbox(tools, security, audit, keep=not files.sealed)
 
 
 async def run_tool(toolbox: Toolbox, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -85,7 +96,13 @@ async def run_tool(toolbox: Toolbox, call: ToolCall, context: ToolContext) -> To
             text = text.encode("utf-8", "replace").decode()  # file names may hold what no JSON can
         if len(text) > LIMIT:
             text = await asyncio.to_thread(
-                spill, toolbox.security, context.workspace, context.session, call.id, text
+                spill,
+                toolbox.security,
+                context.workspace,
+                context.session,
+                call.id,
+                text,
+                keep=toolbox.keep,
             )
         return result if text is result.text else msgspec.structs.replace(result, text=text)
     finally:

@@ -37,9 +37,9 @@ class Client:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def send(self, chat: str, text: str, id: str) -> None:
+    async def send(self, chat: str, text: str, id: str, **fields: Any) -> None:
         """Hand a message over; it is sent now, and after each reconnect until it is accepted."""
-        self._outgoing[id] = {"type": "message", "chat_id": chat, "content": text, "id": id}
+        self._outgoing[id] = {"type": "message", "chat_id": chat, "content": text, "id": id, **fields}
         self._chats[chat] = None
         await self._try([self._outgoing[id]])
 

@@ -20,6 +20,7 @@ from nanobot.store import Pairing, Schedule
 from nanobot.stores.media import MediaFiles
 from nanobot.stores.reseal import remaining
 from nanobot.stores.sqlite import SqliteStore
+from nanobot.stores.turn_files import TurnFiles
 from nanobot.testing import FakeClock
 from tests.crash.client import Client
 from tests.crash.process import ROOT, GatewayProcess
@@ -27,6 +28,7 @@ from tests.emulators.openai import OpenAIServer
 
 MARK = "plaintext-marker-5d1"
 CHAT = "websocket:c1"
+TURNS = ("turn_1.try1.jsonl", "turn_1.jsonl", "turn_2.jsonl", "turn_2.stderr", "turn_2.prompt")
 PICTURE = b"\x89PNG\r\n\x1a\n" + MARK.encode() * 20
 
 
@@ -152,6 +154,15 @@ async def filled(state: Path) -> None:
     media = MediaFiles(state, state_key.found(state))
     media.write(path, PICTURE)
     media.write(path.with_name("f2"), PICTURE, keep=True)
+    turns = TurnFiles(state, state_key.found(state))
+    folder = turns.folder / "c1"
+    folder.mkdir(parents=True)
+    for name in TURNS:
+        (folder / name).write_text(f"{MARK} {name}\n")
+        turns.seal_turn(folder, int(name[5]))
+    (folder / "turn_2.exit").write_text("0\n")
+    if state_key.read(state) is None:
+        (folder / ".turn_1.jsonl.0123.part").write_text(MARK)
 
 
 async def read_back(state: Path) -> None:
@@ -175,6 +186,10 @@ async def read_back(state: Path) -> None:
     media = MediaFiles(state, state_key.found(state))
     assert media.read(state / "media" / "slack" / "f1") == PICTURE
     assert media.read(state / "media" / "slack" / "f2") == PICTURE
+    turns = TurnFiles(state, state_key.found(state))
+    for name in TURNS:
+        with turns.open(turns.folder / "c1" / name, live=False) as file:
+            assert file.read() == f"{MARK} {name}\n".encode()
 
 
 async def test_a_plain_state_is_sealed_by_rekey_and_made_plain_again(
