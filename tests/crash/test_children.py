@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from tests.emulators.openai import OpenAIServer
 from tests.executors.support import program
 
 KINDS = ("agent", "codex", "claude", "shell")
+SECONDS = f"7531.{os.getpid()}"  # for a command to sleep; other runs of this test sleep for another time
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ async def test_four_children_survive_the_end_of_their_gateway_and_answer_once(
         "agent": ("agent", "DELAY 2\nfrom agent"),
         "codex": ("codex", "SLEEP 3\nfrom codex"),
         "claude": ("claude", "SLEEP 3\nfrom claude"),
-        "shell": ("agent", 'TOOL exec {"command": "sleep 7531"}'),
+        "shell": ("agent", f'TOOL exec {{"command": "sleep {SECONDS}"}}'),
     }
     await gateway.start()
     owners = {gateway.pid}
@@ -91,7 +93,7 @@ async def test_four_children_survive_the_end_of_their_gateway_and_answer_once(
             await client.send("c", f"TOOL delegate {json.dumps(call)}", f"m{number}")
             await client.until(lambda one, number=number: one.total() >= number)  # else it would steer
         async with asyncio.timeout(20):
-            while not sleepers("7531"):
+            while not sleepers(SECONDS):
                 await asyncio.sleep(0.05)  # another process starts it
         await (gateway.kill() if how is signal.SIGKILL else gateway.terminate())
         await gateway.start()
@@ -104,7 +106,7 @@ async def test_four_children_survive_the_end_of_their_gateway_and_answer_once(
     assert "interrupted: outcome unknown" in text
     await gateway.terminate()
     await until_nothing_is_left(gateway, owners)
-    assert sleepers("7531") == []
+    assert sleepers(SECONDS) == []
     assert len(reports(gateway.workspace)) == 4
 
 
