@@ -86,19 +86,16 @@ class Deliverer:
         return lane is not None and lane.parked
 
     async def sweep(self) -> None:
-        """Forever: pick up rows made by the command line, and bury what is too old."""
-        while True:
-            await self._clock.sleep(SWEEP_SECONDS)
-            self._settled.clear()
-            self._done.clear()
-            rows = [row for row in await self._outbox.undelivered() if row.id not in self._settled]
-            there = {row.id for row in rows}
-            for address, lane in list(self._lanes.items()):
-                if lane.task is None:  # parked: the command line may have dropped some
-                    lane.queue = deque(one for one in lane.queue if one.id in there)
-                    await self._bury_old(address, lane)
-            self._known &= there | {one.id for lane in self._lanes.values() for one in lane.queue}
-            self.submit(rows)
+        """Pick up rows made by the command line, let go of those it dropped, and bury what is too old."""
+        self._settled.clear()
+        self._done.clear()
+        known = set(self._known)
+        rows = await self._outbox.undelivered()
+        # What was committed since the reading began is not among the rows either, and is not gone.
+        self._forget(known - {row.id for row in rows})
+        for address, lane in list(self._lanes.items()):
+            await self._bury_old(address, lane)
+        self.submit(row for row in rows if row.id not in self._settled)
 
     async def drain(self, seconds: float) -> None:
         """Wait so long for what is being sent. What is put off stays for the next life."""
@@ -126,8 +123,8 @@ class Deliverer:
                 try:
                     if lane.stale:
                         await self._reload(address, lane)
-                    elif await self._one(lane, lane.queue[0]):
-                        self._leave(lane)
+                    elif await self._one(lane, row := lane.queue[0]):
+                        self._leave(lane, row)
                         failures = 0
                 except Exception as error:  # noqa: BLE001 - a worker's edge: the store failed; it is tried again
                     logger.bind(session=address.key).error("delivery waits: {}", error)
@@ -139,17 +136,35 @@ class Deliverer:
             if not lane.queue and self._lanes.get(address) is lane:
                 del self._lanes[address]
 
+    def _forget(self, gone: set[int]) -> None:
+        """Take dropped rows out of their lanes; a lane at work looks for itself before it tries the next one."""
+        for lane in self._lanes.values():
+            if not any(row.id in gone for row in lane.queue):
+                continue
+            if lane.task is not None:
+                lane.stale = True
+                continue
+            self._known -= gone.intersection(row.id for row in lane.queue)
+            lane.queue = deque(row for row in lane.queue if row.id not in gone)
+
     async def _reload(self, address: Address, lane: Lane) -> None:
         """Read a lane anew, since nobody knows what of the last step was written; a cut-off send is unknown."""
+        held = {row.id for row in lane.queue}
         rows = [row for row in await self._outbox.undelivered() if row.message.address == address]
-        self._known.difference_update(row.id for row in lane.queue)
-        self._known.update(row.id for row in rows)
+        there = {row.id for row in rows}
+        # Committed while we read: it follows what was there.
+        rows += [row for row in lane.queue if row.id not in held | there]
+        self._known.difference_update(held - there)
+        self._known.update(there)
         lane.queue = deque(rows)
         lane.due = 0.0
         lane.stale = False
 
-    def _leave(self, lane: Lane) -> None:
-        row = lane.queue.popleft()
+    def _leave(self, lane: Lane, row: Delivery) -> None:
+        """A row is done with; where two found it too old at once, the second changes nothing."""
+        if not lane.queue or lane.queue[0] is not row:
+            return
+        lane.queue.popleft()
         lane.due = 0.0
         self._known.discard(row.id)
         self._settled.add(row.id)
@@ -170,6 +185,8 @@ class Deliverer:
             if self._draining:
                 lane.parked = True
                 return False
+            if lane.stale:  # it may have been dropped meanwhile
+                return False
         if row.status == "unknown":
             try:
                 settled = await self._settle(channel, row)
@@ -179,8 +196,8 @@ class Deliverer:
             if settled is not None:
                 return settled
         repeatable = channel.capabilities.repeatable
-        if not repeatable:
-            await self._outbox.sending(row.id)
+        if not repeatable and not await self._outbox.sending(row.id):
+            return True
         if row.attempts:
             metrics.REDELIVERED.labels(message.address.channel).inc()
         try:
@@ -281,8 +298,9 @@ class Deliverer:
         return True
 
     async def _bury_old(self, address: Address, lane: Lane) -> None:
-        while lane.queue and lane.task is None and await self._too_old(lane.queue[0]):
-            self._leave(lane)
+        """For a lane that nobody works on; somebody may begin to while this waits for the disk."""
+        while lane.queue and lane.task is None and await self._too_old(row := lane.queue[0]):
+            self._leave(lane, row)
         if not lane.queue and self._lanes.get(address) is lane:
             del self._lanes[address]
 

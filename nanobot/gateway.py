@@ -10,7 +10,7 @@ from loguru import logger
 from nanobot import metrics
 from nanobot.channel import Channel
 from nanobot.clock import Clock, deadline
-from nanobot.delivery import Deliverer
+from nanobot.delivery import SWEEP_SECONDS, Deliverer
 from nanobot.errors import NanobotError
 from nanobot.events import Event, SessionUpdated, TurnEnded, TurnStarted
 from nanobot.routing import controlled
@@ -71,9 +71,9 @@ class Gateway:
         if waiting:
             logger.info("{} sessions have unfinished work", len(waiting))
         await self._deliverer.start()
-        self._spawn(self._deliverer.sweep())
-        self._spawn(self._gauge())
-        self._spawn(self._tidy())
+        self._spawn(self._every(SWEEP_SECONDS, "sweeping the outbox", self._deliverer.sweep))
+        self._spawn(self._every(GAUGE_SECONDS, "counting the queue", self._gauge))
+        self._spawn(self._every(TIDY_SECONDS, "tidying up", self._tidy))
         for name in self.channels:
             self._spawn(self._keep(name))
         await asyncio.gather(*(event.wait() for event in self._settled.values()))
@@ -145,25 +145,30 @@ class Gateway:
         async with deadline(CLOSE_SECONDS, f"stopping {name}"):
             await self.channels[name].stop()
 
+    async def _every(self, seconds: float, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do this forever. Where it fails, because the store is full perhaps, the next time may go well."""
+        while True:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - a worker's edge: recorded, and tried again
+                logger.opt(exception=error).error("{} failed: {}", what, error)
+            await self._clock.sleep(seconds)
+
     async def _tidy(self) -> None:
         """Forget what ended long ago, and wake whatever waits although nobody woke it."""
-        while True:
-            now = self._clock.now()
-            await self._store.outbox.prune(now - timedelta(days=OUTBOX_DAYS))
-            await self._store.inbox.prune(now - timedelta(days=INBOX_DAYS))
-            if self._more_to_tidy is not None:
-                await self._more_to_tidy()
-            await self._clock.sleep(TIDY_SECONDS)
-            for session in await self._store.inbox.waiting():
-                self._dispatcher.wake(session)
+        now = self._clock.now()
+        await self._store.outbox.prune(now - timedelta(days=OUTBOX_DAYS))
+        await self._store.inbox.prune(now - timedelta(days=INBOX_DAYS))
+        if self._more_to_tidy is not None:
+            await self._more_to_tidy()
+        for session in await self._store.inbox.waiting():
+            self._dispatcher.wake(session)
 
     async def _gauge(self) -> None:
         """Keep the queue's metrics fresh."""
-        while True:
-            depth, age = await self._store.inbox.depth()
-            metrics.QUEUE_DEPTH.set(depth)
-            metrics.QUEUE_AGE.set(age)
-            await self._clock.sleep(GAUGE_SECONDS)
+        depth, age = await self._store.inbox.depth()
+        metrics.QUEUE_DEPTH.set(depth)
+        metrics.QUEUE_AGE.set(age)
 
 
 def publisher(bus: Bus) -> Callable[[Event], None]:

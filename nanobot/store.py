@@ -196,8 +196,11 @@ class Outbox(Protocol):
         """Queue a message outside a turn's commit; None where (turn, part) is there already."""
         ...
 
-    async def sending(self, id: int) -> None:
-        """Durable before the platform is called, so that a crash in between is known as an unknown outcome."""
+    async def sending(self, id: int) -> bool:
+        """Durable before the platform is called, so that a crash in between is known as an unknown outcome.
+
+        False where it must not be called: the row was dropped or has ended.
+        """
         ...
 
     async def delivered(self, id: int, ref: str = "") -> None:

@@ -13,7 +13,7 @@ from nanobot.errors import RetryLater, StoreFull, Undeliverable
 from nanobot.messages import Address, Outbound
 from nanobot.store import Store
 from nanobot.stores.memory import MemoryStore, State
-from nanobot.testing import FakeChannel, FakeClock
+from nanobot.testing import FakeChannel, FakeClock, settle
 
 CHAT = Address("fake", "c")
 OTHER = Address("fake", "d")
@@ -135,6 +135,25 @@ class FullDisk:
     async def _refuse(self, *_: Any) -> None:
         self.refused.set()
         raise StoreFull("disk full")
+
+
+class Slow:
+    """An outbox that keeps the first answer of one method to itself until it is told to go on."""
+
+    def __init__(self, outbox: Any, name: str) -> None:
+        self._outbox = outbox
+        self._name = name
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return self._late if name == self._name and not self.asked.is_set() else getattr(self._outbox, name)
+
+    async def _late(self, *values: Any) -> Any:
+        self.asked.set()
+        answer = await getattr(self._outbox, self._name)(*values)
+        await self.go_on.wait()
+        return answer
 
 
 @pytest.mark.parametrize("step", ["sending", "delivered"])
@@ -260,17 +279,107 @@ async def test_a_reply_that_nobody_took_for_a_day_is_a_dead_letter() -> None:
 
 
 async def test_a_row_made_by_another_process_is_found_by_the_sweep_and_sent_once() -> None:
-    clock = FakeClock()
-    store, channel = MemoryStore(clock), FakeChannel()
-    async with delivering(store, channel, clock) as deliverer:
-        sweep = asyncio.create_task(deliverer.sweep())
-        await clock.wait_for_sleepers()
+    store, channel = MemoryStore(), FakeChannel()
+    async with delivering(store, channel, FakeClock()) as deliverer:
         await put(store, None, "from the terminal")
         for _ in range(3):
-            await clock.advance(31)
+            await deliverer.sweep()
         await channel.until(lambda one: bool(one.delivered))
         assert texts(channel) == ["from the terminal"]
-        sweep.cancel()
+
+
+@pytest.mark.parametrize("known", [Capabilities(repeatable=True), POSTING])
+async def test_a_reply_that_the_terminal_dropped_while_it_waited_is_not_sent(known: Capabilities) -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=known)
+    channel.failures = [RetryLater(60)]
+    async with delivering(store, channel, clock) as deliverer:
+        await put(store, deliverer, "dropped")
+        await put(store, deliverer, "kept")
+        await clock.wait_for_sleepers()
+        [row, _] = await store.outbox.undelivered()
+        await store.outbox.drop(row.id)
+        if known.repeatable:  # else it is asked before each send
+            await deliverer.sweep()
+        await clock.advance(61)
+        await channel.until(lambda one: texts(one) == ["kept"])
+
+
+async def test_a_reply_that_is_committed_while_the_sweep_reads_is_there_when_somebody_comes() -> None:
+    store, channel = MemoryStore(), FakeChannel()
+    store.outbox = slow = Slow(store.outbox, "undelivered")
+    channel.reachable = False
+    async with delivering(store, channel, FakeClock()) as deliverer:
+        await put(store, deliverer, "first")
+        await settle(lambda: deliverer.parked(CHAT))
+        sweep = asyncio.create_task(deliverer.sweep())
+        await slow.asked.wait()
+        await put(store, deliverer, "second")
+        slow.go_on.set()
+        await sweep
+        channel.reachable = True
+        deliverer.reachable(CHAT)
+        await channel.until(lambda one: texts(one) == ["first", "second"])
+
+
+async def test_somebody_who_comes_while_an_old_reply_is_buried_gets_the_one_behind_it() -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel()
+    store.outbox = slow = Slow(store.outbox, "dead")
+    channel.reachable = False
+    async with delivering(store, channel, clock) as deliverer:
+        await put(store, deliverer, "too late")
+        await settle(lambda: deliverer.parked(CHAT))
+        await clock.advance(25 * 3600)
+        await put(store, deliverer, "fresh")
+        sweep = asyncio.create_task(deliverer.sweep())
+        await slow.asked.wait()
+        channel.reachable = True
+        deliverer.reachable(CHAT)
+        await settle()
+        slow.go_on.set()
+        await sweep
+        await channel.until(lambda one: texts(one) == ["fresh"])
+
+
+async def test_a_reply_that_is_given_up_while_the_sweep_is_at_work_stays_given_up() -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel()
+    store.outbox = slow = Slow(store.outbox, "dead")
+    channel.reachable = False
+    async with delivering(store, channel, clock) as deliverer:
+        await put(store, deliverer, "too late")
+        await settle(lambda: deliverer.parked(CHAT))
+        await clock.advance(25 * 3600)
+        channel.reachable = True
+        channel.failures = [ConnectionError("away"), Undeliverable("the bot was blocked")]
+        await put(store, deliverer, "refused", OTHER)
+        await clock.wait_for_sleepers()
+        sweep = asyncio.create_task(deliverer.sweep())
+        await slow.asked.wait()
+        await clock.advance(2)
+        slow.go_on.set()
+        await sweep
+        await settle()
+        assert {row.message.text for row in await store.outbox.list(["dead"])} == {"too late", "refused"}
+        assert texts(channel) == []
+
+
+async def test_a_reply_that_is_committed_while_a_lane_reads_what_is_left_follows_it() -> None:
+    clock = FakeClock()
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    disk = FullDisk(store.outbox)
+    store.outbox = slow = Slow(disk, "undelivered")
+    async with delivering(store, channel, clock) as deliverer:
+        disk.full = {"sending"}
+        await put(store, deliverer, "first")
+        await clock.wait_for_sleepers()
+        disk.full = set()
+        await clock.advance(2)
+        await slow.asked.wait()
+        await put(store, deliverer, "second")
+        slow.go_on.set()
+        await channel.until(lambda one: texts(one) == ["first", "second"])
 
 
 class Unsearchable(FakeChannel):

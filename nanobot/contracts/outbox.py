@@ -106,6 +106,16 @@ class OutboxContract:
         assert other is not None
         assert other.id > made.id
 
+    async def test_a_reply_that_was_dropped_is_not_sent_any_more(self, store: Store) -> None:
+        made = await store.outbox.add(reply("t"))
+        assert made is not None
+        assert await store.outbox.sending(made.id)
+        await store.outbox.drop(made.id)
+        await store.outbox.retry(made.id, made.next_at, "nobody is there")
+        await store.outbox.dead(made.id, "too old")
+        assert not await store.outbox.sending(made.id)
+        assert await store.outbox.list() == []
+
     async def test_a_delivered_reply_cannot_be_dropped(self, store: Store) -> None:
         made = await store.outbox.add(reply("t"))
         assert made is not None

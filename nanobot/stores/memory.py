@@ -237,9 +237,13 @@ class MemoryOutbox:
     async def add(self, message: Outbound) -> Delivery | None:
         return self.insert(message)
 
-    async def sending(self, id: int) -> None:
+    async def sending(self, id: int) -> bool:
+        row = self._state.deliveries.get(id)
+        if row is None or row.status not in WAITING:
+            return False
         self._change(id, status="sending")
         self._state.senders[id] = self._epoch
+        return True
 
     async def delivered(self, id: int, ref: str = "") -> None:
         row = self._state.deliveries.get(id)

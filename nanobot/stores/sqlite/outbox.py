@@ -43,8 +43,8 @@ class SqliteOutbox:
         message, text = self._codec.pack(message)
         return await self._writer.submit(lambda db: insert_reply(db, message, text, now))
 
-    async def sending(self, id: int) -> None:
-        await self._write("sending", (self._epoch, id))
+    async def sending(self, id: int) -> bool:
+        return await self._write("sending", (self._epoch, id)) == 1
 
     async def delivered(self, id: int, ref: str = "") -> None:
         # Lost in a power cut, it is sent again: that moment exists between the platform's answer and any commit.

@@ -166,17 +166,19 @@ ORDER BY id DESC
 LIMIT ?
 
 -- sending --
-UPDATE outbox SET status = 'sending', epoch = ? WHERE id = ?
+-- Only what is still to be delivered: somebody at a terminal may have dropped it.
+UPDATE outbox SET status = 'sending', epoch = ? WHERE id = ? AND status IN ('pending', 'sending', 'unknown')
 
 -- delivered --
 UPDATE outbox SET status = 'delivered', error = '', ref = CASE WHEN ? = '' THEN ref ELSE ? END WHERE id = ?
 
 -- failed --
--- To be tried again, or of unknown outcome.
-UPDATE outbox SET status = ?, attempts = attempts + 1, next_at = MAX(next_at, ?), error = ? WHERE id = ?
+-- To be tried again, or of unknown outcome. What was dropped meanwhile stays dropped.
+UPDATE outbox SET status = ?, attempts = attempts + 1, next_at = MAX(next_at, ?), error = ?
+WHERE id = ? AND status <> 'dropped'
 
 -- dead --
-UPDATE outbox SET status = 'dead', error = ? WHERE id = ?
+UPDATE outbox SET status = 'dead', error = ? WHERE id = ? AND status <> 'dropped'
 
 -- resend --
 UPDATE outbox SET status = 'pending', attempts = 0, created_at = ?, next_at = ?, error = ''
