@@ -108,12 +108,19 @@ class ChatCommands:
             if call.argument.lower() not in CONFIRMED:
                 return goal_texts.offers_done(goal)
             await self._goals.move(key, "cancel", reason="a new conversation was begun")
-            await self._actors.below(key, "its goal was ended")
         elif call.beside:
             return "The goal has ended meanwhile. `/new` again starts over."
+        ended = await self._actors.below(key, "a new conversation was begun", "")
         await self._transcripts.clear(key)
         self._publish(SessionUpdated(key, "", call.message.address, scope="thread"))
-        return "A new conversation. What was said before is in the archive."
+        tasks = (
+            "1 task that was still at work was"
+            if ended == 1
+            else f"{ended} tasks that were still at work were"
+        )
+        return "A new conversation. What was said before is in the archive." + (
+            f" {tasks} ended." if ended else ""
+        )
 
     async def _stop(self, call: Invocation) -> str:
         key = call.message.address.key

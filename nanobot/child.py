@@ -60,6 +60,7 @@ class Child(msgspec.Struct, frozen=True, omit_defaults=True):
         False  # a tool call waits for this turn's end and takes the result; else it goes to the mailbox
     )
     call: str = ""  # the tool call that began this turn, by which it is known when the call is run again
+    goal: str = ""  # the goal one of whose turns asked for this one; it does not outlive that
     unread: bool = False  # it ended and its parent has not looked yet
     error: str = ""
     last: str = ""  # its newest message, cut
@@ -114,6 +115,8 @@ class Settings(Protocol):
 
 class Purse(Protocol):
     """What limits a session's tokens: its goal."""
+
+    async def working_for(self, key: str, turn: str) -> str: ...
 
     async def remaining(self, key: str) -> int | None: ...
 
@@ -283,7 +286,7 @@ def result(child: Child, answer: str) -> Inbound:
         sender=child.key,
         kind="child_result",
         session=child.parent,
-        meta={"delegated_in": child.call.partition("/")[0]},  # the turn, by which its goal is known
+        meta={"goal": child.goal} if child.goal else {},
     )
 
 

@@ -68,6 +68,10 @@ class ChildLimits:
                 "the goal's tokens are used up", "report what there is; the user can raise the budget"
             )
 
+    async def working_for(self, session: str, turn: str) -> str:
+        """The goal for which a turn delegates; empty where it does so for a person."""
+        return await self._purse.working_for(session, turn)
+
     def hear(self, event: Event) -> None:
         """Our own agents: each model call as it is paid for."""
         if isinstance(event, Used):

@@ -85,6 +85,7 @@ class ChildMaker:
             model=model,
             awaited=wait,
             call=caller.mark,
+            goal=await self._limits.working_for(caller.session, caller.turn),
         )
         metadata: dict[str, Any] = {
             "title": rules.cut(rules.one_line(task), 80),

@@ -39,7 +39,7 @@ END_SECONDS = 20.0  # what ending a sub-session may take: three signals with tim
 class Turns(Protocol):
     """The session actors, as far as sub-sessions need them."""
 
-    below: Callable[[str, str], Awaitable[int]]  # what a stop of a session stops besides
+    below: Callable[[str, str, str], Awaitable[int]]
 
     def queued(self, session: str) -> None: ...
 
@@ -182,6 +182,7 @@ class Children:
                 turn=child.turn + 1,
                 awaited=wait,
                 call=caller.mark,
+                goal=await self.limits.working_for(caller.session, caller.turn),
                 unread=False,
                 error="",
                 exit_code=None,
@@ -275,11 +276,11 @@ class Children:
                         await self.records.changed(child.id)
         return self.records.by_id(child.id) or child
 
-    async def end_all(
-        self, session: str, reason: str = "its parent was stopped", status: Status = "killed"
-    ) -> int:
-        """End what a session has running, as its /stop does; returns how many."""
-        running = [child for child in self.records.of(session) if not child.ended]
+    async def end_all(self, session: str, reason: str, goal: str = "", *, status: Status = "killed") -> int:
+        """End what a session has running, or what works for this goal of it; returns how many."""
+        running = [
+            child for child in self.records.of(session) if not child.ended and goal in ("", child.goal)
+        ]
         for child in running:
             await self.end(child, reason, status=status, wait=False)
         return len(running)

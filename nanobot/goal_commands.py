@@ -173,7 +173,7 @@ class GoalCommands:
             fields["recap"] = (present.recap if present else "") or "Accepted by the user."
         goal = await self._goals.move(key, what, **fields)
         self._actors.interrupt_goal(key)
-        await self._actors.below(key, "its goal was ended")
+        await self._actors.below(key, f"its goal is {goal.status}", goal.id)
         word = "Cancelled" if what == "cancel" else "Accepted as done"
         return f"{word}: {goal.title}. Used of its budget: {goal_texts.spending(goal)}."
 

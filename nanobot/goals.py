@@ -16,7 +16,7 @@ from nanobot import goal_texts
 from nanobot.clock import Clock
 from nanobot.events import Event, GoalChanged, Usage
 from nanobot.goal import ENDED, Budget, Goal, IllegalMove, Malformed, Move
-from nanobot.goal_facts import RESULT, belongs, facts_of, of_a_goal
+from nanobot.goal_facts import RESULT, facts_of
 from nanobot.goal_turns import Limits, after_turn, fumbled, last_turn, overspent
 from nanobot.messages import Inbound, Line
 from nanobot.prompts import Prompts
@@ -208,9 +208,12 @@ class Goals:
         return await self.save(key, rules.move(present, "pause", self.clock.now(), reason="stopped"))
 
     async def heard(self, key: str, turn: str) -> None:
-        """Somebody wrote: what a goal waits for may have come, and what looked idle is not."""
+        """Somebody wrote: what a goal waits for may have come, and what looked idle is not.
+
+        A question is put to people when its turn ends, so what the same turn hears cannot be the answer.
+        """
         present = await self.load(key)
-        if present is None or not present.open:
+        if present is None or not present.open or (present.status == "waiting_user" and present.by == turn):
             return
         stuck = present.status == "blocked" and not present.refusals
         if present.status == "waiting_user" or stuck:
@@ -265,14 +268,15 @@ class Goals:
         person had delegated is answered like a message.
         """
         lead = claim.rows[0].inbound
-        present = await self.load(key) if lead.kind == RESULT else None
+        if lead.kind != RESULT or not lead.meta.get("goal"):
+            return "no"
+        present = await self.load(key)
         if present is None:
             return "no"
-        lines = (await self._transcripts.open(key)).messages
-        if not of_a_goal(lead, lines):
-            return "no"
+        if present.id != lead.meta["goal"]:
+            return "note"
         under_way = claim.turn in (present.by, present.turn)
-        if not (present.status == "active" or under_way) or not belongs(lead, present, lines):
+        if not (present.status == "active" or under_way):
             return "note"
         self._led[key] = claim.turn
         return "turn"
@@ -280,6 +284,11 @@ class Goals:
     def leads(self, key: str, turn: str) -> bool:
         """Whether a turn is one of the goal's own."""
         return self._led.get(key) == turn
+
+    async def working_for(self, key: str, turn: str) -> str:
+        """The id of the goal whose own turn this is; empty where it is a person's."""
+        present = await self.load(key) if self.leads(key, turn) else None
+        return present.id if present is not None else ""
 
     def closing(self, transcript: Transcript, usage: Usage, seconds: float) -> bool:
         """Whether a goal's turn should come to its end: its goal is not active any more, or the budget is gone."""
@@ -296,9 +305,9 @@ class Goals:
         if present is None:
             return NOTHING
         lead = claim.rows[0].inbound
-        own = lead.kind == KIND and lead.meta.get("goal") == present.id
-        if lead.kind == RESULT and (present.open or claim.turn in (present.by, present.turn)):
-            own = belongs(lead, present, transcript.messages)
+        own = lead.kind in (KIND, RESULT) and lead.meta.get("goal") == present.id
+        if lead.kind == RESULT and not (present.open or claim.turn in (present.by, present.turn)):
+            own = False
         delegated = False
         if own:
             facts = facts_of(transcript.messages, claim.turn, final)
@@ -325,8 +334,7 @@ class Goals:
         if present.id == claim.turn and self.silent(lead.channel):
             meta = goal_texts.progress_notes(present)
         asked = any(
-            one.kind == "user" or (one.kind == RESULT and not belongs(one, present, transcript.messages))
-            for one in heard
+            one.kind == "user" or (one.kind == RESULT and one.meta.get("goal") != present.id) for one in heard
         )
         return Plan(present, (own or lead.kind == KIND) and not asked, announcement, follow_up, meta)
 

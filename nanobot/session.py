@@ -60,9 +60,10 @@ class Actors:
         self._goals = goals
         self._clock = clock
         self._publish = publish
-        self._ending = Ending(bench, goals, clock, publish, submit, wake)
+        self._ending = Ending(bench, goals, clock, publish, submit, wake, self._leave)
         self.lives = Lives(clock)
-        self.below: Callable[[str, str], Awaitable[int]] = nothing_below  # stopped with a session; how many
+        # Ends what a session delegated, or what works for one goal of it: (session, reason, goal or ""); how many.
+        self.below: Callable[[str, str, str], Awaitable[int]] = nothing_below
         self.objection: Callable[[str, str, str], str] = no_objection  # to (session, turn, answer); "" = none
         self.unshown: Callable[[Event], None] = nobody  # hears the events of turns that are not shown live
         self._running: dict[str, Running] = {}
@@ -145,11 +146,11 @@ class Actors:
         `seq` is that of the /stop itself: a turn older than it, which an earlier life left, will not be taken up.
         """
         stopped = self.interrupt(session)
-        stopped = await self.below(session, "its parent was stopped") > 0 or stopped
-        try:
+        try:  # before anything is waited for: the turn's end must not ask for the goal's next turn
             await self._goals.halt(session)
         except NanobotError as error:  # a goal that cannot be written must not keep a turn from stopping
             logger.bind(session=session).error("the goal could not be paused: {}", error)
+        stopped = await self.below(session, "its parent was stopped", "") > 0 or stopped
         rows = await self._bench.inbox.pending(session)
         if seq is None:
             seq = rows[-1].seq + 1 if rows else 0
@@ -374,6 +375,9 @@ class Actors:
             outcome = loop.Outcome("failed", str(error))
         await self._ending.finish(running, transcript, outcome, injected="command")
 
+    async def _leave(self, session: str, reason: str, goal: str) -> int:
+        return await self.below(session, reason, goal)
+
     async def _tidy(self, transcript: Transcript, model: Model, log: Any) -> None:
         try:
             async with deadline(TIDY_SECONDS, "folding old turns"):
@@ -382,7 +386,7 @@ class Actors:
             log.warning("history not folded: {}", error)
 
 
-async def nothing_below(_session: str, _reason: str) -> int:
+async def nothing_below(_session: str, _reason: str, _goal: str) -> int:
     """A gateway without sub-sessions."""
     return 0
 

@@ -205,7 +205,7 @@ class Watching:
                 await self._children.end(child, finding.message, status=status, tell=True, wait=False)
                 return
             done = "paused" if paused else "ended"
-            await self._children.end_all(session, f"its parent was {done}: {finding.message}", status)
+            await self._children.end_all(session, f"its parent was {done}: {finding.message}", status=status)
             await self._halt(session)
         finally:
             self._children.holding.discard(session)

@@ -52,6 +52,14 @@ async def test_tasks_lists_shows_and_ends_what_this_chat_delegated(tmp_path: Pat
         assert "ended by the user" in told
 
 
+async def test_a_new_conversation_ends_what_the_old_one_left_at_work(tmp_path: Path) -> None:
+    async with life(world_of(tmp_path)) as gateway:
+        await use(gateway, "delegate", task="HANG", mode="async")
+        await gateway.say("/new", sender="owner")
+        assert "1 task that was still at work was ended." in (await gateway.answers(2))[1]
+        assert [one.status for one in gateway.children.records.all()] == ["killed"]
+
+
 async def test_a_request_of_the_command_line_ends_a_running_child_and_its_parent_learns_of_it(
     tmp_path: Path,
 ) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from nanobot.channel import Capabilities
+from nanobot.errors import StoreError
 from nanobot.events import TextDelta, TurnEnded
+from nanobot.goal import Budget
 from nanobot.model import ModelRequest, Text, ToolCall
 from nanobot.testing import ScriptedModel
 from tests.gateway_in_memory import InMemory, World, life
@@ -22,14 +24,17 @@ class Crew:
     The agent gives two tasks away in a goal's first turn, and completes the goal once `needed` of them are reported.
     """
 
-    def __init__(self, *, needed: int = 2, then: str = "") -> None:
+    def __init__(self, *, needed: int = 2, then: str = "", verdict: asyncio.Event | None = None) -> None:
         self.needed = needed
+        self.verdict = verdict or asyncio.Event()  # the verifier answers once this is set
+        if verdict is None:
+            self.verdict.set()
         self.then = then  # what it asks of the user after it gave the tasks away
         self.let_go = asyncio.Event()  # the helpers answer once this is set
 
     def __call__(self, request: ModelRequest) -> Any:
         if "VERDICT" in request.system:
-            return "VERDICT: PASS"
+            return [self.verdict, Text("VERDICT: PASS")]
         text = str(request.messages[-1]["content"])
         if request.session.startswith("sub:"):
             return [self.let_go, Text(f"{text.capitalize()} is made.")]
@@ -77,10 +82,13 @@ def posted(gateway: InMemory) -> list[str]:
     return [message.text for message in gateway.channel.delivered if not message.ref]
 
 
-async def results(gateway: InMemory, count: int) -> None:
+async def results(gateway: InMemory, count: int) -> list[str]:
     """Wait until so many results are in the history."""
     async with asyncio.timeout(10):
-        while len([one for one in await gateway.history() if one.get("injected") == "child_result"]) < count:
+        while True:
+            found = [line for line in await gateway.history() if line.get("injected") == "child_result"]
+            if len(found) >= count:
+                return [str(line["content"]) for line in found]
             await asyncio.sleep(0.01)  # a history has no event of its own
 
 
@@ -139,26 +147,78 @@ async def test_what_a_person_had_delegated_is_told_to_that_person_while_a_goal_i
         assert (await goal_of(gateway))["status"] == "paused"
 
 
-async def test_cancelling_a_goal_ends_what_it_delegated(tmp_path: Path) -> None:
-    async with life(world(tmp_path, Crew())) as gateway:
+async def test_cancelling_a_goal_ends_what_it_delegated_and_leaves_what_a_person_had_delegated(
+    tmp_path: Path,
+) -> None:
+    crew = Crew(needed=9)
+    async with life(world(tmp_path, crew)) as gateway:
         await gateway.say("/goal Make a whole")
         await resting(gateway)
-        assert gateway.children.records.running("fake:c") == 2
+        await gateway.say("Delegate a present")
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 2)
+        assert gateway.children.records.running("fake:c") == 3
         await gateway.say("/goal cancel")
         await gateway.channel.until(lambda _: "Cancelled" in posted(gateway)[-1])
-        assert gateway.children.records.running("fake:c") == 0
-        assert len(posted(gateway)) == 2
+        [left] = [one for one in gateway.children.records.all() if not one.ended]
+        assert left.task == "a present"
+        crew.let_go.set()
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 4)
+        assert (await results(gateway, 1))[0].endswith("A present is made.")
 
 
-async def test_a_result_that_comes_after_the_goals_end_is_noted_and_posts_nothing(tmp_path: Path) -> None:
-    crew = Crew(needed=0)
-    async with life(world(tmp_path, crew)) as gateway:
+async def test_what_a_goal_delegated_does_not_outlive_its_budget(tmp_path: Path) -> None:
+    made = world(tmp_path, Crew(needed=9))
+    made.settings["budget"] = Budget(turns=1)
+    async with life(made) as gateway:
+        await gateway.say("/goal Make a whole")
+        await until(gateway, "exhausted")
+        assert {one.status for one in gateway.children.records.all()} == {"killed"}
+        assert gateway.children.records.all()[0].error == "its goal is exhausted"
+
+
+async def test_what_a_goal_delegated_ends_when_it_is_completed_without_it(tmp_path: Path) -> None:
+    async with life(world(tmp_path, Crew(needed=0))) as gateway:
         await gateway.say("/goal Make a whole")
         await until(gateway, "completed")
         await gateway.channel.until(lambda _: len(posted(gateway)) == 2)
-        assert gateway.children.records.running("fake:c") == 2
-        asked = len(gateway.world.model.requests)  # type: ignore[attr-defined]
+        assert {one.status for one in gateway.children.records.all()} == {"killed"}
+
+
+async def test_a_goals_end_that_was_interrupted_ends_what_it_delegated_when_it_is_made_good(
+    tmp_path: Path,
+) -> None:
+    async with life(world(tmp_path, Crew(needed=0))) as gateway:
+        below = gateway.actors.below
+
+        async def fails_once(session: str, reason: str, goal: str) -> int:
+            gateway.actors.below = below
+            raise StoreError("the disk is away for a moment")
+
+        gateway.actors.below = fails_once
+        await gateway.say("/goal Make a whole")
+        await until(gateway, "completed")
+        assert {one.status for one in gateway.children.records.all()} == {"killed"}
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 2)
+
+
+async def test_a_result_that_comes_while_the_goal_ends_is_noted_and_posts_nothing(tmp_path: Path) -> None:
+    crew = Crew(needed=0, verdict=asyncio.Event())
+    made = world(tmp_path, crew)
+    made.settings["steering"] = False
+    async with life(made) as gateway:
+        await gateway.say("/goal Make a whole")
         crew.let_go.set()
+        model = gateway.world.model
+        assert isinstance(model, ScriptedModel)
+        async with asyncio.timeout(10):
+            # Until both results wait behind the turn, which is being verified; an inbox has no event.
+            while len(await gateway.store.inbox.pending("fake:c")) < 3 or not any(
+                "VERDICT" in request.system for request in model.requests
+            ):
+                await asyncio.sleep(0.01)
+        asked = len(model.requests)
+        crew.verdict.set()
+        await until(gateway, "completed")
         await results(gateway, 2)
         assert len(posted(gateway)) == 2
-        assert len(gateway.world.model.requests) == asked  # type: ignore[attr-defined]
+        assert len(model.requests) == asked + 1

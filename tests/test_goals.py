@@ -175,6 +175,31 @@ async def test_a_question_is_one_message_and_the_answer_lets_it_go_on(tmp_path: 
         assert len(texts) == 4
 
 
+async def test_what_is_said_before_a_question_is_put_is_no_answer_to_it(tmp_path: Path) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    def script(request: ModelRequest) -> Any:
+        text = str(request.messages[-1]["content"])
+        if verifying(request):
+            return "VERDICT: PASS"
+        if "set a goal" in text:
+            asked.set()
+            return [go_on, *call("ask_user", question="Red or blue?")]
+        if "How far" in text:
+            return "Half way."
+        return "Thanks, blue." if "Accepted" in text else done("Painted blue.")
+
+    async with life(World(tmp_path, ScriptedModel(script))) as gateway:
+        await gateway.say("/goal Paint it")
+        await asked.wait()
+        await gateway.say("How far are you?")
+        go_on.set()
+        assert (await gateway.answers(2))[1] == "Half way.\n\nRed or blue?"
+        assert (await goal_of(gateway))["status"] == "waiting_user"
+        await gateway.say("blue")
+        await until(gateway, "completed")
+
+
 async def test_a_goal_that_only_talks_is_blocked_with_one_message_and_an_answer_wakes_it(
     tmp_path: Path,
 ) -> None:
@@ -333,6 +358,25 @@ async def test_stop_pauses_a_goal_at_once_and_resume_goes_on_with_what_was_done(
         state = await until(gateway, "completed")
         assert state["spent"]["turns"] == 4
         assert state["run"] == 2
+
+
+async def test_a_stop_begins_no_turn_while_what_was_delegated_takes_its_time_to_end(tmp_path: Path) -> None:
+    async with life(world(tmp_path, [[Text("one"), Hang()], [Text("two"), Hang()]])) as gateway:
+
+        async def slow(session: str, reason: str, goal: str) -> int:
+            for _ in range(50):
+                await asyncio.sleep(0.005)  # a sub-session whose end is written to a slow disk
+            return 1
+
+        gateway.actors.below = slow
+        await gateway.say("/goal Wait")
+        await gateway.channel.until(
+            lambda channel: any(getattr(e, "text", "") == "one" for e in channel.shown)
+        )
+        assert await gateway.port.stop("fake:c")
+        await until(gateway, "paused")
+        assert not any(getattr(event, "text", "") == "two" for event in gateway.channel.shown)
+        assert gateway.actors.running() == []
 
 
 async def test_pause_and_cancel_end_the_turn_that_runs(tmp_path: Path) -> None:
