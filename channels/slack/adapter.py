@@ -162,7 +162,7 @@ class SlackChannel:
         click = read_click(body, me) if me is not None else None
         if click is None:
             return
-        if await self._intake.click(click) and not click.value.startswith("/"):  # commands can be given again
+        if await self._intake.click(click) and click.answers:
             self._later(self._answered(click))
 
     def on_connected(self) -> None:

@@ -8,13 +8,18 @@ import msgspec
 from .wire import Me, clean
 
 PREFIX = "nanobot:"  # of our buttons' action ids
+ONCE = f"{PREFIX}once:"  # of those that can be pressed once, whatever they say
 MAX_BUTTONS = 25
 MAX_LABEL = 75
 MAX_VALUE = 1_900
 
 
 class Click(msgspec.Struct, frozen=True):
-    """A press of one of our buttons."""
+    """A press of one of our buttons.
+
+    A question is answered once: all presses under it are the same message, of which the first counts. Commands are
+    controls, which may be used again unless they say otherwise.
+    """
 
     id: str
     channel: str
@@ -26,34 +31,42 @@ class Click(msgspec.Struct, frozen=True):
     blocks: tuple[dict[str, Any], ...]
     text: str
     team: str
+    answers: bool
 
 
-def read_buttons(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A reply's choices as (label, value): `meta["buttons"]` holds strings or {label, value}."""
+class Button(msgspec.Struct, frozen=True):
+    label: str
+    value: str
+    once: bool = False
+
+
+def read_buttons(meta: Mapping[str, Any]) -> list[Button]:
+    """A reply's choices: `meta["buttons"]` holds strings or {label, value, once}."""
     given = meta.get("buttons")
-    found: list[tuple[str, str]] = []
+    found: list[Button] = []
     for one in given if isinstance(given, list | tuple) else ():
         if isinstance(one, Mapping):
             label = clean(str(one.get("label") or one.get("value") or ""))
-            value = clean(str(one.get("value") or label))
+            value, once = clean(str(one.get("value") or label)), one.get("once") is True
         else:
             label = value = clean(str(one))
+            once = False
         if label.strip():
-            found.append((label.strip()[:MAX_LABEL], value[:MAX_VALUE]))
+            found.append(Button(label.strip()[:MAX_LABEL], value[:MAX_VALUE], once))
     return found[:MAX_BUTTONS]
 
 
-def button_block(buttons: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def button_block(buttons: Sequence[Button]) -> dict[str, Any]:
     return {
         "type": "actions",
         "elements": [
             {
                 "type": "button",
-                "action_id": f"{PREFIX}{number}",
-                "text": {"type": "plain_text", "text": label},
-                "value": value,
+                "action_id": f"{ONCE if one.once else PREFIX}{number}",
+                "text": {"type": "plain_text", "text": one.label},
+                "value": one.value,
             }
-            for number, (label, value) in enumerate(buttons)
+            for number, one in enumerate(buttons)
         ],
     }
 
@@ -72,17 +85,21 @@ def read_click(body: Mapping[str, Any], me: Me) -> Click | None:
         return None
     team = str(_part(body, "team").get("id") or me.team)
     blocks = message.get("blocks")
+    value = str(action.get("value") or "")
+    answers = not value.startswith("/") or str(action["action_id"]).startswith(ONCE)
+    which = "" if answers else f":{action.get('action_ts') or body.get('trigger_id')}"
     return Click(
-        id=f"{team}:{channel}:click:{ts}:{action.get('action_ts') or body.get('trigger_id')}",
+        id=f"{me.team}:{channel}:click:{ts}{which}",
         channel=channel,
         thread=str(container.get("thread_ts") or message.get("thread_ts") or ""),
         user=user,
-        value=str(action.get("value") or ""),
+        value=value,
         label=str(_part(action, "text").get("text") or ""),
         message_ts=ts,
         blocks=tuple(one for one in blocks if isinstance(one, dict)) if isinstance(blocks, list) else (),
         text=str(message.get("text") or ""),
         team=team,
+        answers=answers,
     )
 
 

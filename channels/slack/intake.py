@@ -76,7 +76,7 @@ class Intake:
             await self._edited(edited, me)
 
     async def click(self, click: Click) -> bool:
-        """A button was pressed; False where the person may not speak here."""
+        """A button was pressed; False where the person may not speak here, or somebody was first."""
         me = self._known_me()
         names = await self._people.names([click.user]) if self._people.known([click.user]) else {}
         inbound = Inbound(
@@ -90,8 +90,11 @@ class Intake:
             private=click.channel.startswith("D"),
             meta={"user": click.user, "team": click.team or me.team},
         )
+        accepted = await self._port.accept(inbound)
+        if accepted is None or accepted.duplicate:
+            return False
         self._spoke(inbound)
-        return await self._port.accept(inbound) is not None
+        return True
 
     async def command(self, body: Mapping[str, Any]) -> None:
         """The slash command: what follows it is a command of ours."""

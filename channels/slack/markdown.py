@@ -6,12 +6,13 @@ from .wire import clean
 
 LIMIT = 12_000  # characters of markdown that one message holds
 ROOM = 200  # kept free for fences that are closed and opened again
-FALLBACK = 3_000  # characters of the text for notifications and old clients
+FALLBACK = 3_000  # characters of the text for notifications and old clients, escaped; an edit takes 4,000 at most
 EMPTY = "(empty)"
 
 # A zero-width space behind the bracket: people see no difference, Slack sees no mention. Entities would be shown
 # literally inside code.
 _PING = re.compile(r"<(?=!(?:channel|here|everyone|group|subteam)|@[A-Z]|#[A-Z])")
+_OPEN_ENTITY = re.compile(r"&[a-z]{0,3}$")
 _OPEN_END = re.compile(r"<(?:[!@#][a-z]{0,9})?$")
 _FENCE = re.compile(r" {0,3}(?:>\s?)*\s*(?P<marks>`{3,}|~{3,})(?P<info>[^\n]*)")
 
@@ -33,7 +34,7 @@ def escaped(text: str) -> str:
 
 def fallback(text: str) -> str:
     """What notifications show of a message."""
-    return escaped(text[:FALLBACK])
+    return _OPEN_ENTITY.sub("", escaped(text[:FALLBACK])[:FALLBACK])
 
 
 def split(text: str, limit: int = LIMIT) -> list[str]:

@@ -9,6 +9,7 @@ from .api import Api, Refusal
 from .wire import Me, Said, mentioned_users, plain
 
 MAX_NAMES = 5_000
+THREAD = 1_000  # messages of a thread that Slack gives at once, beginning with its first
 CONTEXT_MESSAGES = 20
 CONTEXT_CHARS = 500  # of each earlier message
 LOOKUP_SECONDS = 5.0
@@ -62,7 +63,7 @@ class People:
                 channel=said.channel,
                 ts=said.thread_ts,
                 latest=said.ts,
-                limit=CONTEXT_MESSAGES + 1,
+                limit=THREAD,
             )
         except (ChannelError, DeadlineExceeded):
             return ""
@@ -70,7 +71,10 @@ class People:
             row
             for row in answer.get("messages") or ()
             if isinstance(row, dict) and str(row.get("ts")) < said.ts and str(row.get("text") or "").strip()
-        ][-CONTEXT_MESSAGES:]
+        ]
+        left_out = len(rows) - CONTEXT_MESSAGES
+        if left_out > 0:  # what it is about, and what was said last
+            rows = [rows[0], *rows[left_out + 1 :]]
         users = [str(row.get("user")) for row in rows if row.get("user")]
         for row in rows:
             users += mentioned_users(str(row["text"]))
@@ -80,4 +84,6 @@ class People:
             text = plain(str(row["text"]), names, me).strip()
             short = f"{text[:CONTEXT_CHARS]}…" if len(text) > CONTEXT_CHARS else text
             lines.append(f"{names.get(str(row.get('user')), str(row.get('user') or 'app'))}: {short}")
+        if left_out > 0:
+            lines.insert(1, f"[{left_out} more]")
         return "\n".join(lines)

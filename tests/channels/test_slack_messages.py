@@ -276,6 +276,21 @@ async def test_the_thread_is_told_once_when_the_bot_is_called_into_it(tmp_path: 
     assert again.text == "well?"
 
 
+async def test_of_a_long_thread_its_beginning_and_its_newest_messages_are_told(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        root, _ = gateway.slack.say("C1", "U1", "shall we paint it?")
+        for number in range(60):
+            gateway.slack.say("C1", "U2", f"coat {number}", thread=root.ts)
+        for _ in range(61):
+            await gateway.arrival()
+        called = await gateway.asked("C1", f"<@{BOT_USER}> well?", thread=root.ts, raw=True)
+    lines = called.text.splitlines()
+
+    assert lines[:3] == ["[Said in this thread before]", "ann: shall we paint it?", "[41 more]"]
+    assert lines[3:22] == [f"bob: coat {number}" for number in range(41, 60)]
+    assert lines[22:] == ["", "[Now]", "well?"]
+
+
 async def test_group_direct_messages_are_groups_and_assistant_threads_are_conversations(
     tmp_path: Path,
 ) -> None:

@@ -285,6 +285,46 @@ async def test_a_choice_is_a_press_and_comes_back_as_a_message(tmp_path: Path) -
     assert posted.shown == "May I?"
 
 
+async def test_of_two_presses_under_a_question_the_first_counts(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("C1", HELLO, raw=True)
+        await gateway.channel.deliver(gateway.reply(asked, "Which?", meta={"buttons": ["Tea", "Coffee"]}))
+        [posted] = gateway.workspace.by_bot("C1")
+        first, second = gateway.slack.click(posted, "U1", "Tea"), gateway.slack.click(posted, "U2", "Coffee")
+        assert await first.acked()
+        assert await second.acked()
+        await gateway.workspace.until(lambda: posted.edits == 1)
+
+        assert [message.text for message in gateway.port.accepted[1:]] == ["Tea"]
+        [note, who] = posted.blocks[-1]["elements"]
+        assert (note["text"], who["text"]) == ("✓ Tea", "<@U1>")
+
+
+async def test_a_command_that_is_given_once_leaves_with_its_button(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        buttons = [{"label": "Let in", "value": "/pairing approve X", "once": True}]
+        await gateway.channel.deliver(gateway.reply(asked, "Somebody asks.", meta={"buttons": buttons}))
+        [posted] = gateway.workspace.by_bot("DU1")
+        for _ in range(2):
+            assert await gateway.slack.click(posted, "U1", "Let in").acked()
+        await gateway.workspace.until(lambda: posted.edits == 1)
+
+        assert [message.text for message in gateway.port.accepted[1:]] == ["/pairing approve X"]
+        assert [block["type"] for block in posted.blocks] == ["markdown", "context"]
+
+
+async def test_an_edit_full_of_angle_brackets_arrives(tmp_path: Path) -> None:
+    page = "```html\n" + "<p>a &amp; b</p>\n" * 400 + "```"
+    async with house(tmp_path) as gateway:
+        asked = await gateway.asked("DU1")
+        receipt = await gateway.channel.deliver(gateway.reply(asked, "one moment"))
+        edit = Outbound("t", 0, asked.address, page, ref=receipt.ref, meta=asked.meta)
+        await gateway.channel.deliver(edit)
+
+        assert gateway.workspace.shown("DU1") == [page]
+
+
 async def test_a_press_and_a_command_whose_acknowledgement_was_lost_count_once(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         asked = await gateway.asked("DU1")

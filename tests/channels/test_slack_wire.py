@@ -2,17 +2,18 @@
 
 import random
 import re
+from html import unescape
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from channels.slack.buttons import button_block, read_buttons, read_click
+from channels.slack.buttons import Button, button_block, read_buttons, read_click
 from channels.slack.markdown import LIMIT, fallback, neutral, settled, split
 from channels.slack.posts import markdown, sections, since
 from channels.slack.wire import Me, read_message
 from nanobot.messages import new_id
-from tests.emulators.slack.workspace import PING, check_blocks, check_content
+from tests.emulators.slack.workspace import PING, UPDATE_TEXT_MAX, check_blocks, check_content
 
 ME = Me("T1", "UBOT", "B1", "nanobot")
 SAMPLES = Path(__file__).parents[2] / "channels" / "slack" / "samples"
@@ -122,6 +123,15 @@ def test_plain_sections_hold_everything_a_message_may() -> None:
     assert "".join(block["text"]["text"] for block in blocks) == "x" * LIMIT
 
 
+@pytest.mark.parametrize("text", ["<p>&amp;</p>" * 400, "&" * 9_000, "x" * 9_000, "x" * 2_999 + "<", "a < b"])
+def test_the_text_of_a_notification_fits_an_edit_however_much_of_it_is_escaped(text: str) -> None:
+    shown = fallback(text)
+
+    assert len(shown) <= UPDATE_TEXT_MAX
+    assert text.startswith(unescape(shown))
+    assert len(unescape(shown)) >= min(len(text), 500)
+
+
 def test_a_look_up_begins_before_the_turn_did() -> None:
     assert since("t", {"ts": "1712.000100"}) == "1712.000100"
     assert 1.7e9 < float(since(new_id(), {})) < 4e9
@@ -132,7 +142,7 @@ def test_choices_become_buttons_the_platform_takes() -> None:
     given = ["Yes", {"label": "No " * 60, "value": "no" * 4_000}, "", 7, None, *map(str, range(40))]
     buttons = read_buttons({"buttons": given})
     check_blocks([button_block(buttons)])
-    assert buttons[0] == ("Yes", "Yes")
+    assert buttons[0] == Button("Yes", "Yes")
     assert read_buttons({"buttons": "Yes"}) == []
 
 
