@@ -55,7 +55,7 @@ class SlackChannel:
         settings = self._settings
         self._api = Api(settings.bot_token, settings.api_url, port.clock, port.report)
         self._posts = Posts(self._api)
-        self._marks = Marks(self._api, enabled=settings.reactions)
+        self._marks = Marks(self._api, port.clock, enabled=settings.reactions)
         stage = Stage(self._api, self._posts, port, pace or Pace(), streaming=settings.streaming)
         stage.stopped = self._stream_stopped
         self._replies = Replies(stage, Outbox(self._api, port.keys, port.files), port)

@@ -11,6 +11,7 @@ from nanobot.channel import ChannelError, Clock, RetryLater, deadline
 
 CALL_SECONDS = 15.0
 AUTH_SECONDS = 60.0  # between attempts with a token that Slack refuses
+PACE_SECONDS, CALM_SECONDS = 1.0, 5.0  # between a channel's posts after a limit, and how long after it
 MAX_WAIT = 30.0  # seconds between attempts while Slack cannot be reached
 # Methods whose limit counts per channel; all others count per workspace.
 PER_CHANNEL = frozenset({"chat.postMessage"})
@@ -81,10 +82,7 @@ class Api:
         """
         given = {key: value for key, value in args.items() if value is not None}
         scope = (method, str(given.get("channel", "")) if method in PER_CHANNEL else "")
-        wait = self._limited.get(scope, 0.0) - self._clock.monotonic()
-        if wait > 0:
-            raise RetryLater(wait, f"{method} is limited for {wait:.1f} s")
-        self._limited.pop(scope, None)
+        self._take_turn(scope)
         try:
             async with deadline(CALL_SECONDS, method):
                 answer = (
@@ -112,6 +110,17 @@ class Api:
                 "date": str(headers.get("date", "")),
             }
         return data
+
+    def _take_turn(self, scope: tuple[str, str]) -> None:
+        """Wait out a limit. Posts that waited for its end then go one by one, or most would be refused again."""
+        now = self._clock.monotonic()
+        until = self._limited.get(scope, now - CALM_SECONDS)
+        if until > now:
+            raise RetryLater(until - now, f"{scope[0]} is limited for {until - now:.1f} s")
+        if scope[1] and until > now - CALM_SECONDS:
+            self._limited[scope] = now + PACE_SECONDS
+        else:
+            self._limited.pop(scope, None)
 
     def _well(self) -> None:
         self._unreached = 0

@@ -6,7 +6,8 @@ from .wire import clean
 
 LIMIT = 12_000  # characters of markdown that one message holds
 ROOM = 200  # kept free for fences that are closed and opened again
-FALLBACK = 3_000  # characters of the text for notifications and old clients, escaped; an edit takes 4,000 at most
+# Characters of the text for notifications and old clients, escaped. An edit takes 4,000 at most.
+FALLBACK = 3_000
 EMPTY = "(empty)"
 
 # A zero-width space behind the bracket: people see no difference, Slack sees no mention. Entities would be shown

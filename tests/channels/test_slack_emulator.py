@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -87,6 +88,83 @@ async def test_a_stream_has_states(slack: SlackServer) -> None:
         await web.api_call("chat.update", json={**place, "text": "x" * 4_001})
 
     assert slack.workspace.shown("C1") == ["abc"]
+
+
+@pytest.mark.parametrize(
+    ("method", "args"),
+    [
+        ("chat.postMessage", {"channel": "C1", "text": "x"}),
+        ("reactions.add", {"channel": "C1", "timestamp": "1.1", "name": "eyes"}),
+        ("conversations.history", {"channel": "C1"}),
+        ("files.getUploadURLExternal", {"filename": "a", "length": 1}),
+    ],
+)
+async def test_a_token_without_the_scope_is_refused_and_told_which(
+    slack: SlackServer, method: str, args: dict[str, Any]
+) -> None:
+    slack.scopes = "users:read"
+    with pytest.raises(SlackApiError) as raised:
+        await client(slack).api_call(method, json=args)
+
+    assert raised.value.response["error"] == "missing_scope"
+    assert raised.value.response["needed"] not in ("", "users:read")
+
+
+async def test_methods_that_read_no_json_see_nothing_of_it(slack: SlackServer) -> None:
+    web = client(slack)
+    assert (await web.api_call("users.info", params={"user": "U1"}))["user"]["id"] == "U1"
+    with pytest.raises(SlackApiError, match="user_not_found"):
+        await web.api_call("users.info", json={"user": "U1"})
+
+
+async def test_the_address_of_a_socket_opens_one_connection(slack: SlackServer) -> None:
+    opened = await AsyncWebClient(slack.app_token, base_url=slack.api_url).apps_connections_open(
+        app_token=slack.app_token
+    )
+    async with aiohttp.ClientSession() as session:
+        async with session.ws_connect(opened["url"]) as socket:
+            assert (await socket.receive_json())["type"] == "hello"
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await session.ws_connect(opened["url"])
+
+
+async def test_the_app_hears_of_what_it_does_itself(slack: SlackServer) -> None:
+    web = client(slack)
+    posted = await web.chat_postMessage(channel="C1", text="a")
+    await web.chat_update(channel="C1", ts=posted["ts"], text="b")
+    await web.chat_delete(channel="C1", ts=posted["ts"])
+    told = [one.payload["event"] for one in slack.events.sent]
+
+    assert [one.get("subtype") for one in told] == [None, "message_changed", "message_deleted"]
+    assert told[0]["bot_id"] == "B1"
+
+
+async def test_a_status_goes_with_the_next_post(slack: SlackServer) -> None:
+    root, _ = slack.say("DU1", "U1", "hello")
+    place = {"channel_id": "DU1", "thread_ts": root.ts}
+    await client(slack).api_call("assistant.threads.setStatus", json={**place, "status": "is thinking…"})
+    assert slack.workspace.status("DU1", root.ts) == "is thinking…"
+    await client(slack).chat_postMessage(channel="DU1", thread_ts=root.ts, text="x")
+
+    assert slack.workspace.status("DU1", root.ts) == ""
+
+
+async def test_its_limits_are_per_channel_for_posts_and_per_method_for_the_rest() -> None:
+    async with SlackServer(limited=True) as slack:
+        for name in ("C1", "C2"):
+            slack.workspace.channel(name)
+        web = client(slack)
+        posted = [await web.chat_postMessage(channel="C1", text="x") for _ in range(3)]
+        with pytest.raises(SlackApiError) as raised:
+            await web.chat_postMessage(channel="C1", text="x")
+        await web.chat_postMessage(channel="C2", text="x")
+        for number in range(50):
+            await web.chat_update(channel="C1", ts=posted[0]["ts"], text=str(number))
+        with pytest.raises(SlackApiError) as edits:
+            await web.chat_update(channel="C1", ts=posted[1]["ts"], text="y")
+
+    assert (raised.value.response.status_code, raised.value.response.headers["Retry-After"]) == (429, "1")
+    assert int(edits.value.response.headers["Retry-After"]) > 50
 
 
 async def test_it_runs_by_hand() -> None:

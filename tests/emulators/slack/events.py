@@ -14,13 +14,15 @@ import msgspec
 from aiohttp import web
 
 Kind = Literal["events_api", "slash_commands", "interactive"]
+MAX_SOCKETS = 10
 
 
 class Delivery:
-    """One event's way to the app. `ack` is what the app answered with."""
+    """One event's way to the app. `ack` is what the app answered with; `echo`: it tells of what the app did itself."""
 
-    def __init__(self, kind: Kind, payload: dict[str, Any]) -> None:
+    def __init__(self, kind: Kind, payload: dict[str, Any], *, echo: bool = False) -> None:
         self.kind = kind
+        self.echo = echo
         self.payload = payload
         self.attempts = 0
         self.ack: dict[str, Any] | None = None
@@ -45,7 +47,7 @@ class Events:
     """Sends events. Without `url` they go through Socket Mode.
 
     `ack_seconds` is how long the platform waits before it sends again, `retries` how often it does.
-    `lose_acks` acknowledgements are dropped on their way back.
+    `lose_acks` acknowledgements of what people did are dropped on their way back.
     """
 
     def __init__(self, secret: str) -> None:
@@ -60,17 +62,25 @@ class Events:
         self.connections = 0
         self.connected = asyncio.Event()
         self.sent: list[Delivery] = []
+        self._tickets: set[str] = set()
+        self._next_socket = itertools.count()
         self._open: dict[str, Delivery] = {}
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def send(self, kind: Kind, payload: dict[str, Any]) -> Delivery:
-        delivery = Delivery(kind, payload)
+    def send(self, kind: Kind, payload: dict[str, Any], *, echo: bool = False) -> Delivery:
+        delivery = Delivery(kind, payload, echo=echo)
         self.sent.append(delivery)
         task = asyncio.create_task(self._deliver(delivery))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return delivery
+
+    def ticket(self) -> str:
+        """For one connection."""
+        made = f"t{next(self._ids)}"
+        self._tickets.add(made)
+        return made
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -98,8 +108,16 @@ class Events:
         """The WebSocket endpoint."""
         if self.refusing:
             return web.Response(status=503)
+        ticket = request.query.get("ticket", "")
+        if ticket not in self._tickets:
+            return web.Response(status=404, text="this address was used before, or never given")
+        self._tickets.remove(ticket)
         socket = web.WebSocketResponse(autoping=False)
         await socket.prepare(request)
+        if len(self.sockets) >= MAX_SOCKETS:
+            await socket.send_json({"type": "disconnect", "reason": "too_many_websockets"})
+            await socket.close()
+            return socket
         self.connections += 1
         await socket.send_json({"type": "hello", "num_connections": len(self.sockets) + 1})
         self.sockets.append(socket)
@@ -120,12 +138,14 @@ class Events:
         return socket
 
     def _answer(self, frame: dict[str, Any]) -> None:
-        if self.lose_acks > 0:
-            self.lose_acks -= 1
-            return
         delivery = self._open.get(frame.get("envelope_id", ""))
-        if delivery is not None:
+        if delivery is not None and not self._loses(delivery):
             delivery.acknowledge(frame.get("payload") or {})
+
+    def _loses(self, delivery: Delivery) -> bool:
+        lost = self.lose_acks > 0 and not delivery.echo
+        self.lose_acks -= lost
+        return lost
 
     async def _deliver(self, delivery: Delivery) -> None:
         for attempt in range(self.retries + 1):
@@ -151,8 +171,9 @@ class Events:
             frame |= {"retry_attempt": attempt, "retry_reason": "timeout" if attempt else ""}
         delivery.sent_at = time.monotonic()
         if not self.frozen:
-            with suppress(ConnectionError, IndexError):
-                await self.sockets[-1].send_json(frame)
+            with suppress(ConnectionError, ZeroDivisionError):
+                # Any connection may get any payload.
+                await self.sockets[next(self._next_socket) % len(self.sockets)].send_json(frame)
         await delivery.acked(self.ack_seconds)
 
     async def _post(self, delivery: Delivery, attempt: int) -> None:
@@ -174,9 +195,8 @@ class Events:
                 session.post(self.url, data=body, headers=headers) as answer,
             ):
                 text = await answer.text()
-                if answer.status == 200 and self.lose_acks == 0:
+                if answer.status == 200 and not self._loses(delivery):
                     delivery.acknowledge({"text": text} if text else {})
-                self.lose_acks = max(0, self.lose_acks - 1)
         except (aiohttp.ClientError, TimeoutError):
             await asyncio.sleep(self.ack_seconds)
 

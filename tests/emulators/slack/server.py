@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping
 from html import escape
@@ -12,28 +13,35 @@ from aiohttp import web
 
 from tests.emulators.slack.events import Delivery, Events
 from tests.emulators.slack.faults import Fault, Faults, Refused
+from tests.emulators.slack.rules import Rates, check_scope, readable
 from tests.emulators.slack.streams import Streams
 from tests.emulators.slack.web_api import SCOPES, WebApi
 from tests.emulators.slack.workspace import APP, BOT_USER, TEAM, Message, Workspace
 
 LIST_FIELDS = ("blocks", "metadata", "files", "chunks", "prompts")
+MAX_RESPONSES = 5  # posts that a response URL takes
 
 
 class SlackServer:
-    """`fail` adds a fault; `calls` are all Web API calls as (method, arguments); `scopes` what the token may do."""
+    """`fail` adds a fault; `calls` are all Web API calls as (method, arguments); `scopes` what the token may do.
 
-    def __init__(self, port: int = 0) -> None:
+    With `limited` the platform's own rate limits hold; without, tests say what is limited.
+    """
+
+    def __init__(self, port: int = 0, *, limited: bool = False) -> None:
         self.port = port
         self.bot_token, self.app_token, self.signing_secret = "xoxb-test", "xapp-test", "secret-of-the-test"
         self.workspace = Workspace()
         self.events = Events(self.signing_secret)
         self.streams = Streams(self.workspace)
-        self.api = WebApi(self.workspace, self.streams, lambda: self.url)
+        self.api = WebApi(self.workspace, self.streams, lambda: self.url, self._echo)
+        self.rates = Rates() if limited else None
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.scopes = SCOPES
         self.limits: dict[str, int] = {}  # method → calls left before it answers 429
         self.refuses_html = False  # files answer a sign-in page even to a right token
         self._faults = Faults()
+        self._responded: Counter[str] = Counter()
         self._ids = itertools.count(1)
         self._runner: web.AppRunner | None = None
 
@@ -105,8 +113,10 @@ class SlackServer:
             Message(channel, ts or self.workspace.next_ts(), user, wire, thread_ts=thread, files=files or [])
         )
         kind = self.workspace.channels[channel]["kind"]
+        parent = self.workspace.find(channel, message.thread_ts)
         event: dict[str, Any] = {
             **message.wire(),
+            **({"parent_user_id": parent.user} if parent else {}),
             "team": TEAM,
             "channel": channel,
             "event_ts": message.ts,
@@ -159,11 +169,15 @@ class SlackServer:
             }
         )
 
-    def event(self, event: dict[str, Any], id: str = "") -> Delivery:
+    def _echo(self, event: dict[str, Any]) -> None:
+        self.event(event, echo=True)
+
+    def event(self, event: dict[str, Any], id: str = "", *, echo: bool = False) -> Delivery:
         """Send any event, with an event_id of its own unless one is given."""
         return self.events.send(
             "events_api",
-            {
+            echo=echo,
+            payload={
                 "token": "deprecated",
                 "team_id": TEAM,
                 "api_app_id": APP,
@@ -263,6 +277,9 @@ class SlackServer:
             return limited(1)
         if method in self.limits:
             self.limits[method] -= 1
+        wait = self.rates.wait(method, channel) if self.rates else 0.0
+        if wait > 0:
+            return limited(math.ceil(wait))
         self.calls.append((method, args))
         try:
             answer = self._run(method, args, request)
@@ -277,13 +294,15 @@ class SlackServer:
         if method == "apps.connections.open":
             if token != self.app_token:
                 raise Refused("invalid_auth")
-            return {"url": f"ws://127.0.0.1:{self.port}/link/?ticket={next(self._ids)}"}
+            return {"url": f"ws://127.0.0.1:{self.port}/link/?ticket={self.events.ticket()}"}
         if token != self.bot_token:
             raise Refused("invalid_auth" if token else "not_authed")
         handler = self.api.methods.get(method)
         if handler is None:
             raise Refused("unknown_method")
-        return handler(args)
+        place = self.workspace.channels.get(str(args.get("channel") or args.get("channel_id") or ""), {})
+        check_scope(method, self.scopes, str(place.get("kind") or ""))
+        return handler(readable(method, args, as_json=request.content_type == "application/json"))
 
     async def _upload(self, request: web.Request) -> web.Response:
         found = self.workspace.files.get(request.match_info["id"])
@@ -303,6 +322,9 @@ class SlackServer:
         return web.Response(body=found["data"], content_type=found["mimetype"])
 
     async def _respond(self, request: web.Request) -> web.Response:
+        self._responded[request.match_info["id"]] += 1
+        if self._responded[request.match_info["id"]] > MAX_RESPONSES:
+            return web.json_response({"ok": False, "error": "used_url"}, status=404)
         self.workspace.responses.append(msgspec.json.decode(await request.read()))
         self.workspace.touch()
         return web.Response(text="ok")
@@ -353,7 +375,7 @@ def cut(request: web.Request) -> web.Response:
 
 async def serve(port: int) -> None:
     """Run until cancelled, for use by hand."""
-    async with SlackServer(port) as slack:
+    async with SlackServer(port, limited=True) as slack:
         print(f"api_url = {slack.api_url}  bot_token = {slack.bot_token}  app_token = {slack.app_token}")
         print(
             f"POST {slack.url}/say {{channel, user, text, thread}}; GET {slack.url}/shown/<channel>",

@@ -1,5 +1,6 @@
 """The Web API's methods, as far as bots of this kind use them."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.emulators.slack.workspace import (
 )
 
 Args = Mapping[str, Any]
+MAX_LIMIT = 1_000  # messages of a page
+REACTION = re.compile(r"[a-z0-9_+'-]{1,100}")
 SCOPES = (
     "app_mentions:read,assistant:write,channels:history,chat:write,commands,files:read,files:write,groups:history,"
     "im:history,mpim:history,reactions:write,users:read"
@@ -25,8 +28,15 @@ SCOPES = (
 class WebApi:
     """Each method takes its arguments and returns the answer without `ok`; Refused is the platform's no."""
 
-    def __init__(self, workspace: Workspace, streams: Streams, base: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        streams: Streams,
+        base: Callable[[], str],
+        tell: Callable[[dict[str, Any]], object],
+    ) -> None:
         self.workspace = workspace
+        self._tell = tell  # of an event; the app hears of its own messages too
         self.streams = streams
         self._base = base
         self.methods: dict[str, Callable[[Args], dict[str, Any]]] = {
@@ -68,6 +78,7 @@ class WebApi:
         made = Message(channel, self.workspace.next_ts(), BOT_USER, thread_ts=thread, bot=True, **content)
         self.workspace.note_pings(made.text, made.shown)
         self.workspace.add(made)
+        self._tell(self._event(made, made.wire()))
         return {"channel": channel, "ts": made.ts, "message": made.wire()}
 
     def update(self, args: Args) -> dict[str, Any]:
@@ -75,26 +86,30 @@ class WebApi:
         if found.streaming:
             raise Refused("streaming_state_conflict")
         content = check_content(args, update=True)
+        before = found.wire()
         found.text, found.markdown, found.blocks = content["text"], content["markdown"], content["blocks"]
         if content["metadata"]:
             found.metadata = content["metadata"]
         found.edits += 1
         self.workspace.note_pings(found.text, found.shown)
         self.workspace.touch()
+        change = {"subtype": "message_changed", "message": found.wire(), "previous_message": before}
+        self._tell(self._event(found, {"ts": self.workspace.next_ts(), "hidden": True, **change}))
         return {"channel": found.channel, "ts": found.ts, "text": found.text, "message": found.wire()}
 
     def delete(self, args: Args) -> dict[str, Any]:
         found = self.workspace.own(str(args.get("channel")), str(args.get("ts")))
         self.workspace.messages[found.channel].remove(found)
         self.workspace.touch()
+        gone = {"subtype": "message_deleted", "deleted_ts": found.ts, "previous_message": found.wire()}
+        self._tell(self._event(found, {"ts": self.workspace.next_ts(), "hidden": True, **gone}))
         return {"channel": found.channel, "ts": found.ts}
 
     def history(self, args: Args) -> dict[str, Any]:
         channel = str(args.get("channel"))
         self.workspace.room(channel)
         rows = [one for one in self.workspace.messages[channel] if one.thread_ts in ("", one.ts)]
-        rows = [one for one in rows if one.ts > str(args.get("oldest") or "0")]
-        return self._page(rows[::-1], args)
+        return self._page([one for one in rows if within(one.ts, args)][::-1], args)
 
     def replies(self, args: Args) -> dict[str, Any]:
         channel, ts = str(args.get("channel")), str(args.get("ts"))
@@ -102,8 +117,7 @@ class WebApi:
         if self.workspace.find(channel, ts) is None:
             raise Refused("thread_not_found")
         rows = [one for one in self.workspace.messages[channel] if ts in (one.ts, one.thread_ts)]
-        oldest = str(args.get("oldest") or "0")
-        return self._page([one for one in rows if one.ts > oldest or one.ts == ts], args)
+        return self._page([one for one in rows if within(one.ts, args) or one.ts == ts], args)
 
     def user(self, args: Args) -> dict[str, Any]:
         found = self.workspace.users.get(str(args.get("user")))
@@ -112,6 +126,8 @@ class WebApi:
         return {"user": found}
 
     def add_reaction(self, args: Args) -> dict[str, Any]:
+        if not REACTION.fullmatch(str(args.get("name"))):
+            raise Refused("invalid_name")
         users = self._reacted(args).setdefault(str(args.get("name")), [])
         if BOT_USER in users:
             raise Refused("already_reacted")
@@ -131,8 +147,9 @@ class WebApi:
         channel, thread = str(args.get("channel_id")), str(args.get("thread_ts") or "")
         if self.workspace.find(channel, thread) is None:
             raise Refused("invalid_thread_ts")
-        self.workspace.statuses.append((channel, thread, str(args.get("status"))))
-        self.workspace.touch()
+        if "status" not in args or len(args.get("loading_messages") or ()) > 10:
+            raise Refused("invalid_arguments")
+        self.workspace.set_status(channel, thread, str(args["status"]))
         return {}
 
     def prompts(self, args: Args) -> dict[str, Any]:
@@ -184,6 +201,10 @@ class WebApi:
         shares = {"public": {"C": [{"ts": ts} for ts in found["shares"]]}} if found["shares"] else {}
         return {"file": {"id": found["id"], "name": found["name"], "size": found["size"], "shares": shares}}
 
+    def _event(self, message: Message, fields: dict[str, Any]) -> dict[str, Any]:
+        kind = self.workspace.channels[message.channel]["kind"]
+        return {"type": "message", "channel": message.channel, "channel_type": kind, "team": TEAM, **fields}
+
     def _reacted(self, args: Args) -> dict[str, list[str]]:
         found = self.workspace.find(str(args.get("channel")), str(args.get("timestamp")))
         if found is None:
@@ -192,6 +213,8 @@ class WebApi:
 
     def _page(self, rows: list[Message], args: Args) -> dict[str, Any]:
         limit, start = int(args.get("limit") or 100), int(args.get("cursor") or 0)
+        if not 1 <= limit <= MAX_LIMIT:
+            raise Refused("invalid_limit")
         metadata = str(args.get("include_all_metadata") or "").lower() in ("1", "true")
         page = [one.wire(metadata=metadata) for one in rows[start : start + limit]]
         end = start + limit
@@ -201,3 +224,9 @@ class WebApi:
             "has_more": more,
             "response_metadata": {"next_cursor": str(end) if more else ""},
         }
+
+
+def within(ts: str, args: Args) -> bool:
+    """Whether a message is asked for by its time; neither end is included."""
+    latest = str(args.get("latest") or "")
+    return ts > str(args.get("oldest") or "0") and (not latest or ts < latest)

@@ -12,8 +12,9 @@ from tests.emulators.slack.faults import Refused
 
 TEAM, APP, BOT_ID, BOT_USER = "T1", "A1", "B1", "UBOT"
 MARKDOWN_MAX = 12_000  # characters of all markdown in one message
-SECTION_MAX, BLOCKS_MAX, BUTTON_MAX, ACTIONS_MAX = 3_000, 50, 75, 25
+SECTION_MAX, HEADER_MAX, BLOCKS_MAX, BUTTON_MAX, ACTIONS_MAX, ACTION_ID_MAX = 3_000, 150, 50, 75, 25, 255
 TEXT_MAX, UPDATE_TEXT_MAX, BLOCKS_TEXT_MAX = 40_000, 4_000, 13_200
+STATUS_SECONDS = 120.0
 PING = re.compile(r"<!(?:channel|here|everyone|group)\b[^>]*>|<!subteam[^>]*>|<@[UW]\w+[^>]*>")
 
 
@@ -67,6 +68,7 @@ class Workspace:
         self.messages: dict[str, list[Message]] = {}
         self.files: dict[str, dict[str, Any]] = {}
         self.statuses: list[tuple[str, str, str]] = []  # assistant threads: channel, thread, status
+        self._status: dict[tuple[str, str], tuple[str, float]] = {}
         self.prompts: list[dict[str, Any]] = []
         self.pings: list[str] = []  # everybody who was pinged by the bot
         self.responses: list[dict[str, Any]] = []  # posts to response URLs
@@ -105,8 +107,20 @@ class Workspace:
             while not true():
                 await self.changed.wait()
 
+    def status(self, channel: str, thread: str) -> str:
+        """What stands under an assistant thread now; it goes by itself."""
+        text, at = self._status.get((channel, thread), ("", 0.0))
+        return text if time.monotonic() - at < STATUS_SECONDS else ""
+
+    def set_status(self, channel: str, thread: str, text: str) -> None:
+        self.statuses.append((channel, thread, text))
+        self._status[channel, thread] = (text, time.monotonic())
+        self.touch()
+
     def add(self, message: Message) -> Message:
         self.messages[message.channel].append(message)
+        if message.bot:
+            self._status.pop((message.channel, message.thread_ts), None)
         self.touch()
         return message
 
@@ -186,21 +200,32 @@ def check_blocks(blocks: Sequence[Mapping[str, Any]]) -> None:
                 markdown += len(block["text"])
                 total += len(block["text"])
             case "section":
-                length = len(block.get("text", {}).get("text", ""))
-                if not 1 <= length <= SECTION_MAX:
-                    raise Refused("invalid_blocks")
-                total += length
+                total += check_text(block.get("text"), SECTION_MAX)
             case "context":
                 if not 1 <= len(block.get("elements", ())) <= 10:
                     raise Refused("invalid_blocks")
+                for one in block["elements"]:
+                    check_text(one, SECTION_MAX)
             case "actions":
                 check_actions(block.get("elements", ()))
-            case "divider" | "header" | "rich_text":
+            case "header":
+                total += check_text(block.get("text"), HEADER_MAX, "plain_text")
+            case "divider":
                 pass
             case _:
                 raise Refused("invalid_blocks")
     if markdown > MARKDOWN_MAX or total > BLOCKS_TEXT_MAX:
         raise Refused("msg_blocks_too_long")
+
+
+def check_text(text: Any, limit: int, *kinds: str) -> int:
+    """The length of a text object, if it is one."""
+    if not isinstance(text, Mapping) or text.get("type") not in (kinds or ("plain_text", "mrkdwn")):
+        raise Refused("invalid_blocks")
+    length = len(str(text.get("text") or ""))
+    if not 1 <= length <= limit:
+        raise Refused("invalid_blocks")
+    return length
 
 
 def check_actions(elements: Sequence[Mapping[str, Any]]) -> None:
@@ -210,6 +235,8 @@ def check_actions(elements: Sequence[Mapping[str, Any]]) -> None:
     if len(set(ids)) != len(ids):
         raise Refused("invalid_blocks")
     for one in elements:
-        label = one.get("text", {}).get("text", "")
-        if not 1 <= len(label) <= BUTTON_MAX or len(str(one.get("value", ""))) > 2_000:
+        check_text(one.get("text"), BUTTON_MAX, "plain_text")
+        if one.get("type") != "button" or len(str(one.get("value", ""))) > 2_000:
+            raise Refused("invalid_blocks")
+        if len(str(one.get("action_id", ""))) > ACTION_ID_MAX:
             raise Refused("invalid_blocks")
