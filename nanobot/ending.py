@@ -16,7 +16,7 @@ from nanobot.events import Event, TurnEnded, Usage
 from nanobot.goal import shown
 from nanobot.goals import Goals, Plan
 from nanobot.messages import Line, Outbound
-from nanobot.store import Claim, Delivery, Transcript
+from nanobot.store import Claim, Delivery, Row, Transcript
 from nanobot.workbench import Workbench
 
 Status = Literal["completed", "stopped", "failed"]
@@ -33,6 +33,7 @@ class Running:
         self.task: asyncio.Task[loop.Outcome] | None = None
         self.turn: loop.Turn | None = None
         self.stopped = False
+        self.stopped_by: int | None = None  # the seq of what stopped it; None: everything in it ends
         self.status: Status | Literal[""] = ""  # once it is committed
         self.reason = ""  # of a failure
         self.amended = False  # its loop was cancelled to ask the model again, since a message was changed
@@ -43,6 +44,12 @@ class Running:
     @property
     def answers(self) -> tuple[str, ...]:
         return tuple(row.id for row in self.rows)
+
+    @property
+    def ends(self) -> list[Row]:
+        """The rows that end with it; what was said after it was stopped waits for a turn of its own."""
+        last = self.stopped_by
+        return [row for row in self.rows if last is None or row.seq < last]
 
 
 class Ending:
@@ -102,7 +109,7 @@ class Ending:
         elif injected:
             line["injected"] = injected
         heard = history.interrupted(transcript.messages, claim.turn).heard
-        asked = [user_line(row) for row in running.rows if row.id not in heard]
+        asked = [user_line(row) for row in running.ends if row.id not in heard]
         if injected:
             for one in asked:
                 one["injected"] = injected
@@ -125,8 +132,8 @@ class Ending:
         claim = running.claim
         lead = claim.rows[0].inbound
         heard = history.interrupted(transcript.messages, claim.turn).heard
-        done = [row_id for row_id in running.answers if row_id in heard]
-        taken = [row.inbound for row in running.rows]
+        done = [row.id for row in running.ends if row.id in heard]
+        taken = [row.inbound for row in running.ends]
         spoken = [one for one in taken if one.kind == "user"]
         async with deadline(STORE_SECONDS, "counting the goal's turn"):
             plan = await self._goals.after(transcript.key, claim, transcript, final, taken)

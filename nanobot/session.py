@@ -105,12 +105,14 @@ class Actors:
     def running(self) -> list[str]:
         return [session for session in self._running if controlled(session) is None]
 
-    def interrupt(self, session: str) -> bool:
-        """Stop the turn that runs now; False where none does or its answer is being committed already."""
+    def interrupt(self, session: str, seq: int | None = None) -> bool:
+        """Stop the turn that runs now; False where none does, or it is being committed, or answers what came after `seq`."""
         running = self._running.get(session)
         if running is None or running.task is None or running.task.done():
             return False
-        running.stopped = True
+        if seq is not None and running.claim.rows[0].seq > seq:
+            return False
+        running.stopped, running.stopped_by = True, seq
         running.task.cancel()
         return True
 
@@ -143,9 +145,10 @@ class Actors:
     async def stop(self, session: str, seq: int | None = None) -> tuple[bool, int]:
         """Stop what runs and what waits; returns whether a turn ran and how many messages waited.
 
-        `seq` is that of the /stop itself: a turn older than it, which an earlier life left, will not be taken up.
+        `seq` is that of the /stop itself: what was said after it is answered, and a turn older than it, which an
+        earlier life left, will not be taken up.
         """
-        stopped = self.interrupt(session)
+        stopped = self.interrupt(session, seq)
         try:  # before anything is waited for: the turn's end must not ask for the goal's next turn
             await self._goals.halt(session)
         except NanobotError as error:  # a goal that cannot be written must not keep a turn from stopping
@@ -155,7 +158,7 @@ class Actors:
         if seq is None:
             seq = rows[-1].seq + 1 if rows else 0
         self._stops[session] = seq
-        cancelled = await self._bench.inbox.cancel(session)
+        cancelled = await self._bench.inbox.cancel(session, before=seq)
         self._queued.pop(session, None)
         silent = {row.id for row in rows if row.inbound.kind == KIND}
         return stopped, len([one for one in cancelled if one not in silent])

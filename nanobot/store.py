@@ -136,10 +136,11 @@ class Inbox(Protocol):
         """Give the lease back unfinished; the turn stays resumable. Without `count` the attempt is not counted."""
         ...
 
-    async def cancel(self, session: str) -> Sequence[str]:
+    async def cancel(self, session: str, *, before: int | None = None) -> Sequence[str]:
         """End what waits in a session, unanswered: pending rows, and an interrupted turn that nobody runs now.
 
-        Returns their ids, oldest first. A turn that runs is not touched.
+        Only rows accepted before the one whose seq is `before`, where that is given. Returns their ids, oldest first.
+        A turn that runs is not touched.
         """
         ...
 

@@ -410,6 +410,54 @@ async def test_a_stop_accepted_before_a_crash_reaches_the_turn_it_was_about(tmp_
         assert await gateway.store.inbox.pending("fake:c") == []
 
 
+async def test_what_was_said_after_a_stop_is_answered(tmp_path: Path) -> None:
+    world = World(tmp_path, ScriptedModel())
+    earlier = MemoryStore(world.clock, world.state)
+    await earlier.inbox.accept(Inbound("fake", "m1", "c", "work for hours"))
+    await earlier.inbox.accept(Inbound("fake", "m2", "c", "/stop", session="control:fake:c"))
+    await earlier.inbox.accept(Inbound("fake", "m3", "c", "do this instead"))
+    async with life(world) as gateway:
+        assert "echo: do this instead" in await gateway.answers(2)
+        assert await gateway.store.inbox.pending("fake:c") == []
+
+
+async def test_a_stop_does_not_reach_a_turn_that_answers_something_later(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    model = ScriptedModel([[go_on, Text("Done.")]])
+    async with life(World(tmp_path, model)) as gateway:
+        stop = await gateway.store.inbox.accept(Inbound("other", "m1", "c", "/stop"))
+        row = await gateway.store.inbox.row(stop.id)
+        assert row
+        await gateway.say("do this instead")
+        await model.started.wait()
+        assert await gateway.actors.stop("fake:c", row.seq) == (False, 0)
+        go_on.set()
+        assert await gateway.answers(1) == ["Done."]
+
+
+async def test_what_a_stopped_turn_took_in_after_the_stop_gets_a_turn_of_its_own(tmp_path: Path) -> None:
+    bench = Bench()
+    bench.go_on.clear()
+    model = ScriptedModel([[call("act", "x")], [Text("Still"), Hang()], "In blue."])
+    async with life(World(tmp_path, model, bench.tools)) as gateway:
+        await gateway.say("paint it")
+        await bench.started.wait()
+        stop = await gateway.store.inbox.accept(Inbound("other", "m1", "c", "/stop"))
+        row = await gateway.store.inbox.row(stop.id)
+        assert row
+        await gateway.say("in blue instead")
+        bench.go_on.set()
+        await gateway.channel.until(
+            lambda channel: any("Still" in getattr(e, "text", "") for e in channel.shown)
+        )
+        assert await gateway.actors.stop("fake:c", row.seq) == (True, 0)
+        assert await gateway.answers(2) == ["Still", "In blue."]
+        assert [line["content"] for line in model.requests[-1].messages if line["role"] == "user"] == [
+            "paint it",
+            "in blue instead",
+        ]
+
+
 async def test_an_unknown_sender_gets_a_code_and_after_approval_an_answer(tmp_path: Path) -> None:
     world = World(tmp_path, ScriptedModel(), channel={"allow_from": ["owner"]})
     async with life(world) as gateway:

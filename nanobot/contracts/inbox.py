@@ -242,6 +242,15 @@ class InboxContract:
         assert await store.inbox.claim(CHAT.key) is None
         assert list(await store.inbox.cancel(CHAT.key)) == []
 
+    async def test_only_what_is_older_can_be_cancelled(self, store: Store) -> None:
+        first, second = await accept(store, "a", "b")
+        stop = await store.inbox.accept(said("stop", "/stop", chat=Address("telegram", "control")))
+        [third] = await accept(store, "c")
+        row = await store.inbox.row(stop.id)
+        assert row is not None
+        assert list(await store.inbox.cancel(CHAT.key, before=row.seq)) == [first, second]
+        assert [one.id for one in await store.inbox.pending(CHAT.key)] == [third]
+
     async def test_a_message_can_be_edited_until_its_turn_begins(self, store: Store) -> None:
         await accept(store, "a")
         assert await store.inbox.edit("telegram", "user-a", "better")

@@ -125,9 +125,13 @@ class MemoryInbox:
         if not count:
             self._change(leader, attempts=max(0, leader.attempts - 1))
 
-    async def cancel(self, session: str) -> Sequence[str]:
+    async def cancel(self, session: str, *, before: int | None = None) -> Sequence[str]:
         epoch, _ = self._state.leases.get(session, ("", ""))
-        rows = [row for row in self._open(session) if row.status == "pending" or epoch != self._epoch]
+        rows = [
+            row
+            for row in self._open(session)
+            if (row.status == "pending" or epoch != self._epoch) and (before is None or row.seq < before)
+        ]
         for row in rows:
             self._end(row, "done")
         return [row.id for row in rows]

@@ -83,8 +83,8 @@ class SqliteInbox:
     async def release(self, claim: Claim, *, count: bool = False) -> None:
         await self._writer.submit(lambda db: self._release(db, claim, count=count), durable=False)
 
-    async def cancel(self, session: str) -> Sequence[str]:
-        parameters = (self._clock.now().timestamp(), session, self._epoch)
+    async def cancel(self, session: str, *, before: int | None = None) -> Sequence[str]:
+        parameters = (self._clock.now().timestamp(), session, before, before, self._epoch)
 
         def job(db: sqlite3.Connection) -> list[str]:
             return [row_id for _, row_id in sorted(db.execute(self._sql["cancel"], parameters).fetchall())]

@@ -66,9 +66,9 @@ WHERE session = ? AND ended_at IS NULL AND status = 'running'
 UPDATE inbox SET attempts = attempts - 1 WHERE id = ? AND attempts > 0
 
 -- cancel --
--- End what waits in a session: pending rows, and an interrupted turn that nobody runs now.
+-- End what waits in a session: pending rows, and an interrupted turn that nobody runs now; or what of it is older.
 UPDATE inbox SET status = 'done', ended_at = ?, error = 'cancelled'
-WHERE session = ? AND ended_at IS NULL AND (
+WHERE session = ? AND ended_at IS NULL AND (? IS NULL OR seq < ?) AND (
     status = 'pending'
     OR NOT EXISTS (SELECT 1 FROM lease WHERE lease.session = inbox.session AND lease.epoch = ?)
 )
