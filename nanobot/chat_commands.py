@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from nanobot import __version__, goal_texts
+from nanobot.answering import Compactor
 from nanobot.channel import SessionSummary
 from nanobot.clock import Clock
 from nanobot.commands import Entry, Invocation
@@ -15,7 +16,7 @@ from nanobot.lives import Life
 from nanobot.messages import Inbound
 from nanobot.model import Model
 from nanobot.pairing import PairingDesk
-from nanobot.session import Actors, Compactor
+from nanobot.session import Actors
 from nanobot.session_state import SessionStates
 from nanobot.store import Transcripts
 

@@ -6,38 +6,26 @@ back. Whatever dies in between, `claim` hands the turn out again and the history
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
 
 from loguru import logger
 
-from nanobot import history, mailbox, metrics
+from nanobot import metrics
 from nanobot.agent import loop
+from nanobot.answering import Answering, Compactor
 from nanobot.channel import TurnState
 from nanobot.clock import Clock, deadline
-from nanobot.commands import Commands, Invocation, parse
-from nanobot.conversation import STORE_SECONDS, SessionConversation, user_line
-from nanobot.ending import Ending, Running, status_of
+from nanobot.commands import Commands, Invocation
+from nanobot.conversation import STORE_SECONDS
+from nanobot.ending import Ending, Running
 from nanobot.errors import LeaseLost, NanobotError, StoreError
-from nanobot.events import Event, Steered, TurnStarted
-from nanobot.goals import COMPLETE, KIND, Goals
+from nanobot.events import Event
+from nanobot.goals import KIND, Goals
 from nanobot.lives import Lives
-from nanobot.model import Model, ToolCall
 from nanobot.routing import controlled
-from nanobot.store import Claim, Delivery, Row, Transcript
-from nanobot.tool import ToolResult
+from nanobot.store import Claim, Delivery
 from nanobot.workbench import Workbench
-
-COMMAND_SECONDS = 60.0
-TIDY_SECONDS = 300.0
-
-
-class Compactor(Protocol):
-    """Folds old turns away when a history outgrows the model's window."""
-
-    async def tidy(self, transcript: Transcript, model: Model, *, force: bool = False) -> None: ...
 
 
 class Actors:
@@ -56,11 +44,7 @@ class Actors:
     ) -> None:
         self._bench = bench
         self._commands = commands
-        self._compactor = compactor
         self._goals = goals
-        self._clock = clock
-        self._publish = publish
-        self._ending = Ending(bench, goals, clock, publish, submit, wake, self._leave)
         self.lives = Lives(clock)
         # Ends what a session delegated, or what works for one goal of it: (session, reason, goal or ""); how many.
         self.below: Callable[[str, str, str], Awaitable[int]] = nothing_below
@@ -71,6 +55,19 @@ class Actors:
         self._queued: dict[str, int] = {}
         # Session → seq of the newest /stop; turns older than it must not run.
         self._stops: dict[str, int] = {}
+        self._answering = Answering(
+            bench,
+            commands,
+            compactor,
+            goals,
+            clock,
+            publish,
+            Ending(bench, goals, clock, publish, submit, wake, self._leave),
+            self.lives,
+            self,
+            self._stops,
+            self._taken,
+        )
 
     # --- what the gateway asks -------------------------------------------------------------------------------
 
@@ -88,7 +85,7 @@ class Actors:
             if claim is None:
                 self._queued.pop(session, None)
                 return
-            self._queued[session] = max(0, self._queued.get(session, 0) - 1)
+            self._taken(session, 1)
             await self._turn(claim)
 
     def queued(self, session: str) -> None:
@@ -110,7 +107,7 @@ class Actors:
         running = self._running.get(session)
         if running is None or running.task is None or running.task.done():
             return False
-        if seq is not None and running.claim.rows[0].seq > seq:
+        if seq is not None and running.claim.rows[0].seq >= seq:
             return False
         running.stopped, running.stopped_by = True, seq
         running.task.cancel()
@@ -159,6 +156,7 @@ class Actors:
             seq = rows[-1].seq + 1 if rows else 0
         self._stops[session] = seq
         cancelled = await self._bench.inbox.cancel(session, before=seq)
+        stopped = self.interrupt(session, seq) or stopped  # it may have begun meanwhile
         self._queued.pop(session, None)
         silent = {row.id for row in rows if row.inbound.kind == KIND}
         return stopped, len([one for one in cancelled if one not in silent])
@@ -186,7 +184,7 @@ class Actors:
             self.lives.opening(session, resumed=claim.attempt > 1)
         metrics.RUNNING.inc()
         try:
-            await self._answer(claim, running)
+            await self._answering.answer(running)
         except loop.Draining:
             await self._bench.inbox.release(claim)
         except asyncio.CancelledError:
@@ -201,6 +199,7 @@ class Actors:
             metrics.RUNNING.dec()
             del self._running[session]
             if own:
+                self._stops.pop(session, None)
                 self.lives.rested(session, running.status, running.reason)
 
     async def _give_back(self, claim: Claim, *, count: bool) -> None:
@@ -212,181 +211,11 @@ class Actors:
         except StoreError:
             self._held[claim.session] = (claim, count)
 
-    async def _answer(self, claim: Claim, running: Running) -> None:
-        bench = self._bench
-        lead = claim.rows[0]
-        key = controlled(claim.session) or claim.session
-        async with deadline(STORE_SECONDS, "opening the history"):
-            transcript = await bench.transcripts.open(key)
-        log = logger.bind(session=claim.session, turn=claim.turn)
-        if claim.attempt > 1:
-            metrics.RESUMED.inc()
-            log.info("turn resumed, attempt {}", claim.attempt)
-        left = history.interrupted(transcript.messages, claim.turn)
-        final = left.final
-        if final is not None:  # it was answered before the interruption; only the commit is missing
-            await self._ending.commit(running, transcript, final, status_of(final), "")
-            return
-        if lead.inbound.kind == "nudge":  # the turn it was meant for has ended
-            await self._ending.discard(running)
-            return
-        if lead.inbound.kind == KIND and not await self._goals.due(key, claim):
-            await self._ending.discard(running)
-            return
-        taken = await self._goals.takes(key, claim)
-        if taken == "note":
-            await self._ending.note(running, transcript)
-            return
-        running.for_goal = lead.inbound.kind == KIND or taken == "turn"
-        emit = self._publish
-        if running.for_goal and self._goals.silent(lead.inbound.channel):
-            emit = self.unshown
-        if claim.session == key:
-            self.lives.working(key)
-            emit(
-                TurnStarted(
-                    claim.session,
-                    claim.turn,
-                    lead.inbound.address,
-                    running.answers,
-                    running.started_at,
-                    claim.attempt > 1,
-                )
-            )
-        if mailbox.exhausted(claim.attempt, bench.attempts):
-            text = f"I gave up on this message: answering it was interrupted {claim.attempt - 1} times."
-            await self._ending.finish(
-                running, transcript, loop.Outcome("failed", text), dead="too many attempts"
-            )
-            return
-        if claim.session == key and lead.seq < self._stops.pop(key, 0):
-            await self._ending.finish(running, transcript, None)
-            return
-        invocation = parse(lead.inbound, lead.seq, claim.turn, beside=claim.session != key)
-        if invocation is not None:
-            await self._command(running, transcript, invocation)
-            return
-        if lead.inbound.kind == "user":
-            await self._goals.heard(key, claim.turn)
-        try:
-            model = bench.model(transcript.metadata.get("model"))
-        except NanobotError as error:
-            await self._ending.finish(running, transcript, loop.Outcome("failed", str(error)))
-            return
-        turn = loop.Turn(
-            claim.session, claim.turn, lead.inbound.address, emit, f"{claim.turn}.{claim.attempt}"
-        )
-        conversation = SessionConversation(
-            claim,
-            transcript,
-            bench,
-            model,
-            self._clock,
-            emit,
-            lambda rows: self._steered(running, transcript.key, rows),
-            lambda: (
-                running.for_goal
-                and self._goals.closing(transcript, turn.usage, time.monotonic() - running.started)
-            ),
-            lambda call, result: self._failed(claim, transcript.key, call, result),
-            await self._goals.context(transcript),
-            lambda answer: self.objection(claim.session, claim.turn, answer),
-        )
-        running.turn = turn
-        try:
-            outcome = await self._looped(running, turn, conversation, transcript, model, left.heard)
-        except asyncio.CancelledError:
-            if not running.stopped:
-                if running.task is not None:
-                    running.task.cancel()
-                    await asyncio.wait([running.task])
-                raise
-            await conversation.close_calls(f"interrupted: {running.why or 'stopped by the user'}")
-            text = "\n\n".join(part for part in (turn.text, running.why) if part)
-            ended = loop.Outcome("failed" if running.failed else "completed", text)
-            await self._ending.finish(
-                running, transcript, ended, turn=turn, model=model.name, stopped=not running.failed
-            )
-            return
-        await self._ending.finish(running, transcript, outcome, turn=turn, model=model.name)
-        await self._tidy(transcript, model, log)
-
-    async def _looped(
-        self,
-        running: Running,
-        turn: loop.Turn,
-        conversation: SessionConversation,
-        transcript: Transcript,
-        model: Model,
-        heard: Collection[str],
-    ) -> loop.Outcome:
-        """The agent loop as a task that can be stopped; begun again where a message was changed meanwhile."""
-        again = False
-        while True:
-            work = self._run(turn, conversation, running.claim, heard, model, again=again)
-            running.task = asyncio.create_task(work)
-            try:
-                return await running.task
-            except asyncio.CancelledError:
-                actor = asyncio.current_task()
-                if running.stopped or not running.amended or (actor is not None and actor.cancelling()):
-                    raise
-            running.amended, again = False, True
-            heard = history.interrupted(transcript.messages, running.claim.turn).heard
-
-    async def _run(
-        self,
-        turn: loop.Turn,
-        conversation: SessionConversation,
-        claim: Claim,
-        heard: Collection[str],
-        model: Model,
-        *,
-        again: bool,
-    ) -> loop.Outcome:
-        fresh = [user_line(row) for row in claim.rows if row.id not in heard]
-        if fresh:
-            await conversation.append(*fresh)
-        await conversation.settle()
-        if claim.rows[0].inbound.kind == "child_result":
-            await conversation.steer()  # results that wait together are answered together
-        elif claim.attempt > 1:
-            # A message that was changed just before the interruption.
-            await conversation.steer(only_nudges=True)
-        return await loop.run(
-            turn, conversation, model, self._clock, max_steps=self._bench.max_steps, again=again
-        )
-
-    async def _steered(self, running: Running, key: str, rows: Sequence[Row]) -> None:
-        session = running.claim.session
-        ids = tuple(row.id for row in rows)
-        running.rows.extend(rows)
-        self._queued[session] = max(0, self._queued.get(session, 0) - len(ids))
-        self._publish(Steered(session, running.claim.turn, rows[0].inbound.address, ids))
-        if any(row.inbound.kind == "user" for row in rows):
-            await self._goals.heard(key, running.claim.turn)
-
-    async def _failed(self, claim: Claim, key: str, call: ToolCall, result: ToolResult) -> None:
-        if call.name == COMPLETE and not result.data.get("refused"):
-            await self._goals.fumbled(key, claim.turn, result.text)
-
-    async def _command(self, running: Running, transcript: Transcript, invocation: Invocation) -> None:
-        try:
-            async with deadline(COMMAND_SECONDS, f"/{invocation.name}"):
-                outcome = loop.Outcome("completed", await self._commands.run(invocation))
-        except NanobotError as error:
-            outcome = loop.Outcome("failed", str(error))
-        await self._ending.finish(running, transcript, outcome, injected="command")
+    def _taken(self, session: str, count: int) -> None:
+        self._queued[session] = max(0, self._queued.get(session, 0) - count)
 
     async def _leave(self, session: str, reason: str, goal: str) -> int:
         return await self.below(session, reason, goal)
-
-    async def _tidy(self, transcript: Transcript, model: Model, log: Any) -> None:
-        try:
-            async with deadline(TIDY_SECONDS, "folding old turns"):
-                await self._compactor.tidy(transcript, model)
-        except NanobotError as error:  # the turn is answered; the next one tries again
-            log.warning("history not folded: {}", error)
 
 
 async def nothing_below(_session: str, _reason: str, _goal: str) -> int:

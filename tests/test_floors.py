@@ -62,7 +62,7 @@ FLOORS: dict[int, set[str]] = {
         "workspace",
     },
     4: {
-        "actor",
+        "answering",
         "approval",
         "chat_commands",
         "child_care",

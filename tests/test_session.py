@@ -458,6 +458,33 @@ async def test_what_a_stopped_turn_took_in_after_the_stop_gets_a_turn_of_its_own
         ]
 
 
+class SlowInbox:
+    """An inbox that reads what waits only when it is told to go on."""
+
+    def __init__(self, inbox: Any) -> None:
+        self._inbox = inbox
+        self.go_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inbox, name)
+
+    async def pending(self, session: str) -> Any:
+        await self.go_on.wait()
+        return await self._inbox.pending(session)
+
+
+async def test_a_turn_that_begins_while_a_stop_is_under_way_is_stopped(tmp_path: Path) -> None:
+    model = ScriptedModel([[Hang()]])
+    async with life(World(tmp_path, model)) as gateway:
+        gateway.bench.inbox = slow = SlowInbox(gateway.store.inbox)
+        stopping = asyncio.create_task(gateway.actors.stop("fake:c"))
+        await gateway.say("said just before")
+        await model.started.wait()
+        slow.go_on.set()
+        assert await stopping == (True, 0)
+        await gateway.channel.until(lambda channel: bool(ended(channel)))
+
+
 async def test_an_unknown_sender_gets_a_code_and_after_approval_an_answer(tmp_path: Path) -> None:
     world = World(tmp_path, ScriptedModel(), channel={"allow_from": ["owner"]})
     async with life(world) as gateway:
