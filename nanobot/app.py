@@ -350,9 +350,12 @@ def run(workspace: Path, *, host: str | None = None, port: int | None = None) ->
     footprint.one_arena()
     config = load(workspace, host=host, port=port)
     logs.setup(config.logs.level, as_json=config.logs.as_json, secrets=config.secrets())
+    if config.unwritten:
+        logger.warning("{}", config.unwritten)
 
     def announce(app: App) -> None:
-        print(app.ready_line(), flush=True)  # noqa: T201 - the one line that other programs wait for
+        with suppress(OSError):  # who does not wait for it may have closed the pipe
+            print(app.ready_line(), flush=True)  # noqa: T201 - the one line that other programs wait for
         if config.model_hint and not config.agent.model:
             logger.warning("{}", config.model_hint)
 

@@ -7,15 +7,16 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from nanobot import __version__, http, plugins
+from nanobot import __version__, http, os_errors, plugins
 from nanobot.clock import SystemClock, deadline, stamp
 from nanobot.config import ChannelSettings, Config, load
 from nanobot.errors import DeadlineExceeded, NanobotError, UsageError
@@ -55,12 +56,15 @@ async def examine(workspace: Path, *, ask_model: bool = True) -> AsyncIterator[C
     try:
         config = load(workspace)
     except NanobotError as error:
+        unread = isinstance(error.__cause__, OSError)  # it says itself what to do
         for line in str(error).splitlines():
-            yield Check("config", "fail", line, f"Edit {workspace / CONFIG_FILE}.")
+            yield Check("config", "fail", line, "" if unread else f"Edit {workspace / CONFIG_FILE}.")
     if config is not None:
         yield configured(config)
-    for check in (*places(workspace), disk(workspace), clock(workspace)):
+    for check in places(workspace):
         yield check
+    yield looked("disk", lambda: disk(workspace))
+    yield looked("clock", lambda: clock(workspace))
     if config is None:
         return
     for channel in config.enabled():
@@ -72,10 +76,18 @@ async def examine(workspace: Path, *, ask_model: bool = True) -> AsyncIterator[C
         if found.status == "ok":
             for check in await remembered(channel, workspace):
                 yield check
-    yield encryption(config)
+    yield looked("encryption", lambda: encryption(config))
     yield commands(config)
-    yield listening(config)
+    yield looked("port", lambda: listening(config))
     yield await model(config, ask=ask_model)
+
+
+def looked(name: str, look: Callable[[], Check]) -> Check:
+    """A check whose files may be another account's."""
+    try:
+        return look()
+    except OSError as error:
+        return Check(name, "fail", os_errors.sentence(error))
 
 
 def python() -> Check:
@@ -108,7 +120,7 @@ def places(workspace: Path) -> Iterator[Check]:
         return
     if not os.access(workspace, os.W_OK | os.X_OK):
         yield Check(
-            "workspace", "fail", f"{workspace} cannot be written", "Give this user the right to write it."
+            "workspace", "fail", f"{workspace} cannot be written by this user", os_errors.rights(workspace)
         )
         return
     yield Check("workspace", "ok", str(workspace))
@@ -118,8 +130,8 @@ def places(workspace: Path) -> Iterator[Check]:
         return
     found = state.stat()
     if not os.access(state, os.W_OK | os.X_OK) or found.st_uid != os.geteuid():
-        owner = f"chown -R {os.geteuid()} {state}"
-        yield Check("state", "fail", f"{state} belongs to user {found.st_uid}, not to this one", owner)
+        text = f"{state} is not this user's to write"
+        yield Check("state", "fail", text, os_errors.rights(state))
     elif found.st_mode & 0o077:
         yield Check("state", "warn", f"others may look into {state}", f"chmod 700 {state}")
     else:
@@ -170,7 +182,7 @@ def clock(workspace: Path) -> Check:
             "Set the clock; TLS and Slack refuse wrong times.",
         )
     database = state_dir(workspace) / "gateway.db"
-    ahead = database.stat().st_mtime - now if database.is_file() else 0.0
+    ahead = database.stat().st_mtime - now if os.access(database, os.R_OK) else 0.0
     if ahead > AHEAD_SECONDS:
         text = f"{database} was written {ahead:.0f} s in the future"
         return Check("clock", "warn", text, "The clock went back; check its synchronisation (timedatectl).")
@@ -223,6 +235,8 @@ async def remembered(channel: ChannelSettings, workspace: Path) -> list[Check]:
                 rows = await store.outbox.undelivered()
             finally:
                 await store.close()
+    except OSError as error:
+        return [Check(name, "fail", os_errors.sentence(error))]
     except NanobotError as error:
         return [
             Check(
@@ -266,19 +280,19 @@ async def model(config: Config, *, ask: bool) -> Check:
         return Check("model", "fail", "no model is set up", config.model_hint)
     if not ask:
         return Check("model", "ok", f"{name}, not asked")
-    registry = ModelRegistry(
-        config.models, context_window=config.agent.context_window, state=config.state_dir
-    )
     started = time.monotonic()
-    try:
-        async with deadline(MODEL_SECONDS, f"an answer of {name}"):
-            answer = await _answer(registry, name)
-    except DeadlineExceeded as error:
-        return Check("model", "fail", str(error), "Check the network and base_url.")
-    except NanobotError as error:
-        return Check("model", "fail", str(error), "Mend agent.model or its table in config.toml.")
-    finally:
-        await registry.close()
+    # What the embedded model logs must not make a state where there is none, nor end a running gateway's log.
+    with tempfile.TemporaryDirectory(prefix="nanobot-doctor-") as place:
+        registry = ModelRegistry(config.models, context_window=config.agent.context_window, state=Path(place))
+        try:
+            async with deadline(MODEL_SECONDS, f"an answer of {name}"):
+                answer = await _answer(registry, name)
+        except DeadlineExceeded as error:
+            return Check("model", "fail", str(error), "Check the network and base_url.")
+        except NanobotError as error:
+            return Check("model", "fail", str(error), "Mend agent.model or its table in config.toml.")
+        finally:
+            await registry.close()
     if isinstance(answer, Failed):
         remedy = (
             "Check the key."

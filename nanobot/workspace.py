@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from nanobot.errors import UsageError
+
 CONFIG_FILE = "config.toml"
 STATE_DIR = ".nanobot"
 
@@ -10,7 +12,13 @@ STATE_DIR = ".nanobot"
 def workspace_dir(option: str | None = None) -> Path:
     """The workspace: `-w`, else NANOBOT_WORKSPACE, else ~/.nanobot."""
     chosen = option or os.environ.get("NANOBOT_WORKSPACE") or "~/.nanobot"
-    return Path(chosen).expanduser().absolute()
+    try:
+        place = Path(chosen).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{chosen}: there is no such home directory. Name the workspace with -w.") from error
+    if place.exists() and not place.is_dir():
+        raise UsageError(f"{place} is no directory. Name the workspace with -w.")
+    return place.absolute()
 
 
 def state_dir(workspace: Path) -> Path:

@@ -49,6 +49,7 @@ FLOORS: dict[int, set[str]] = {
         "manifest",
         "metrics",
         "models",
+        "os_errors",
         "plugins",
         "project",
         "prompts",

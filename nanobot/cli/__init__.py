@@ -3,13 +3,18 @@
 import sys
 
 from nanobot import __version__
+from nanobot.cli.verdict import judged
 
 
 def main() -> None:
     """Run a command and exit: 0 ok, 1 failed, 2 usage or configuration error."""
+    sys.exit(judged(command))
+
+
+def command() -> int:
     if sys.argv[1:] in (["version"], ["--version"]):
-        sys.stdout.write(f"nanobot {__version__}\n")
-        return
+        print(f"nanobot {__version__}", flush=True)
+        return 0
     from nanobot.cli.root import run  # noqa: PLC0415 - lazy: typer alone costs more than `version` may
 
-    sys.exit(run())
+    return run()

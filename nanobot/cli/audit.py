@@ -2,7 +2,7 @@
 
 import typer
 
-from nanobot.cli.common import WorkspaceOption, make_app, workspace_of
+from nanobot.cli.common import WorkspaceOption, existing_workspace, make_app
 from nanobot.errors import NanobotError
 from nanobot.workspace import state_dir
 
@@ -19,7 +19,7 @@ def verify(ctx: typer.Context, workspace: WorkspaceOption = None) -> None:
     """Check the hash chain of audit.jsonl; a changed, removed or moved line is named. Exit code 1 where it is broken."""
     from nanobot.security import audit  # noqa: PLC0415 - lazy: --help does not need it
 
-    path = state_dir(workspace_of(ctx, workspace)) / "audit.jsonl"
+    path = state_dir(existing_workspace(ctx, workspace)) / "audit.jsonl"
     if not path.is_file() and not audit.head_of(path).is_file():
         typer.echo(f"{path}: nothing recorded yet")
         return

@@ -14,9 +14,10 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from nanobot.cli.common import WorkspaceOption, workspace_of
+from nanobot import os_errors
+from nanobot.cli.common import WorkspaceOption, existing_workspace
 from nanobot.errors import NanobotError, UsageError
-from nanobot.workspace import CONFIG_FILE, state_dir
+from nanobot.workspace import state_dir
 
 DATABASE = "gateway.db"
 # Made anew by the next gateway, or of no use to it; and the database's own files, whose copy comes from SQLite.
@@ -43,12 +44,17 @@ def backup(
 
     To restore: unpack it into an empty folder and name that with -w. Let only one of the two run: both would answer.
     """
-    source = workspace_of(ctx, workspace)
-    if not (source / CONFIG_FILE).is_file() and not state_dir(source).is_dir():
-        raise UsageError(f"{source} is no workspace. Name one with -w.")
+    source = existing_workspace(ctx, workspace)
     target = file or Path(f"nanobot-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
+    if target.resolve().is_relative_to(source.resolve()):
+        raise UsageError(
+            f"{target.absolute()} lies in the workspace, where the agent could read its secrets and the next backup would "
+            "hold it once more. Name a file elsewhere."
+        )
     if target.exists():
         raise UsageError(f"{target} exists. Name another file, or remove it first.")
+    if not target.parent.is_dir():
+        raise UsageError(f"There is no folder {target.parent}. Make it first, or name another file.")
     half = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -56,8 +62,12 @@ def backup(
             out.flush()
             os.fsync(out.fileno())
         half.rename(target)
-    except (OSError, sqlite3.Error) as error:
-        raise NanobotError(f"{target} could not be written: {error}") from error
+    except OSError as error:
+        raise NanobotError(f"{target} was not written. {os_errors.sentence(error)}") from error
+    except sqlite3.Error as error:
+        raise NanobotError(
+            f"{target} was not written: {DATABASE}: {error}. `nanobot doctor` looks at the disk and its rights."
+        ) from error
     finally:
         half.unlink(missing_ok=True)
     typer.echo(f"{target}: {count} files of {source}, {target.stat().st_size / 1e6:.1f} MB")

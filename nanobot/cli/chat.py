@@ -59,6 +59,8 @@ def _config(workspace: Path) -> "Config":
     from nanobot.config import load  # noqa: PLC0415 - lazy: --help reads no configuration
 
     config = load(workspace)
+    if config.unwritten:
+        typer.echo(config.unwritten, err=True)
     websocket = config.channels["websocket"]
     if not websocket.enabled:
         raise ConfigError(

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nanobot.workspace import workspace_dir
+from nanobot.errors import UsageError
+from nanobot.workspace import CONFIG_FILE, state_dir, workspace_dir
 
 WorkspaceOption = Annotated[
     str | None,
@@ -33,6 +34,16 @@ def make_app(help_text: str) -> typer.Typer:
 def workspace_of(ctx: typer.Context, option: str | None) -> Path:
     """`-w` where it stands behind the command, else before it, else the default."""
     return workspace_dir(option or ctx.find_root().obj)
+
+
+def existing_workspace(ctx: typer.Context, option: str | None) -> Path:
+    """The workspace for a command that looks at what is there; a mistyped one must not look like an empty one."""
+    place = workspace_of(ctx, option)
+    if not (place / CONFIG_FILE).is_file() and not state_dir(place).is_dir():
+        raise UsageError(
+            f"There is no workspace in {place}. Name yours with -w or NANOBOT_WORKSPACE, or make one with nanobot init."
+        )
+    return place
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from nanobot.cli.common import JsonOption, WorkspaceOption, as_json, cut, make_app, table, workspace_of
+from nanobot.cli.common import JsonOption, WorkspaceOption, as_json, cut, existing_workspace, make_app, table
 from nanobot.cli.sessions import manager
 
 app = make_app("Look at goals. A goal is begun, paused and ended in its chat, with /goal.")
@@ -20,7 +20,7 @@ def group() -> None:
 def list_command(ctx: typer.Context, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """List the goals of all sessions, whatever became of them."""
     found = []
-    for row in manager(workspace_of(ctx, workspace)).list_sessions():
+    for row in manager(existing_workspace(ctx, workspace)).list_sessions():
         goal = goal_of(row["metadata"])
         if goal:
             found.append((str(row["key"]), goal))

@@ -8,7 +8,6 @@ import typer
 
 from nanobot import content
 from nanobot.cli.common import WorkspaceOption, workspace_of
-from nanobot.errors import UsageError
 from nanobot.workspace import CONFIG_FILE, state_dir
 
 
@@ -26,13 +25,8 @@ def init(
     Example: nanobot init ~/bot
     """
     place = workspace_of(ctx, directory or workspace)
-    try:
-        made, kept = copy(content.bundled("workspace.example"), place)
-        state_dir(place).mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{error.filename or place}: {error.strerror}. Choose a directory that you can write to."
-        ) from error
+    made, kept = copy(content.bundled("workspace.example"), place)
+    state_dir(place).mkdir(mode=0o700, exist_ok=True)
     typer.echo(f"Workspace {place}: {made} files made" + (f", {kept} left as they were" if kept else ""))
     option = "" if place == workspace_of(ctx, None) else f" -w {place}"
     typer.echo(

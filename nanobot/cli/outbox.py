@@ -15,7 +15,9 @@ app = make_app(
     "Look at replies on their way; send or drop those that failed. Works beside a running gateway."
 )
 
-Id = Annotated[int, typer.Argument(help="The number in the first column of `outbox list`.")]
+Id = Annotated[
+    int, typer.Argument(min=1, max=2**63 - 1, help="The number in the first column of `outbox list`.")
+]
 UNDELIVERED: tuple["OutboxStatus", ...] = ("posted", "pending", "sending", "unknown", "dead")
 
 

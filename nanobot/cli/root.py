@@ -1,7 +1,5 @@
-"""All commands, and what becomes of an error: one sentence on standard error and an exit code."""
+"""All commands."""
 
-import os
-import sys
 from typing import Annotated
 
 import typer
@@ -24,7 +22,7 @@ from nanobot.cli import (
     skills,
 )
 from nanobot.cli.common import WorkspaceOption, make_app
-from nanobot.errors import NanobotError, UsageError
+from nanobot.cli.verdict import judged, unread
 
 HELP = """A chat-bot gateway: one agent behind Slack, Telegram and a web page.
 
@@ -82,22 +80,14 @@ app.command("channels")(channels.channels)
 
 def run() -> int:
     """Run the command of sys.argv; returns the exit code."""
+    return judged(_run)
+
+
+def _run() -> int:
     try:
         app(prog_name="nanobot")
-    except UsageError as error:
-        return _complain(error, 2)
-    except NanobotError as error:
-        return _complain(error, 1)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except SystemExit as done:
+        if isinstance(done.__context__, BrokenPipeError):  # typer would call it a failure
+            return unread()
         return done.code if isinstance(done.code, int) else 1
     return 0
-
-
-def _complain(error: Exception, code: int) -> int:
-    sys.stderr.write(f"{error}\n")
-    return code

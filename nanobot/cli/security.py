@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nanobot.cli.common import WorkspaceOption, make_app, workspace_of
+from nanobot.cli.common import WorkspaceOption, existing_workspace, make_app
 from nanobot.errors import UsageError
 from nanobot.workspace import state_dir
 
@@ -30,7 +30,7 @@ def status(ctx: typer.Context, workspace: WorkspaceOption = None) -> None:
     from nanobot.stores import reseal  # noqa: PLC0415 - as above
     from nanobot.stores.turn_files import TurnFiles  # noqa: PLC0415 - as above
 
-    state = state_dir(workspace_of(ctx, workspace))
+    state = state_dir(existing_workspace(ctx, workspace))
     ring = state_key.read(state)
     if ring is None:
         typer.echo(f"{state}: not encrypted")
@@ -68,7 +68,7 @@ def rekey(
     from nanobot.stores import reseal  # noqa: PLC0415 - as above
     from nanobot.stores.lock import StateLock  # noqa: PLC0415 - as above
 
-    state = state_dir(workspace_of(ctx, workspace))
+    state = state_dir(existing_workspace(ctx, workspace))
     if not state.is_dir():
         raise UsageError(f"There is no state in {state} yet. Set encrypt_state = true and start the gateway.")
     with StateLock(state):

@@ -7,24 +7,19 @@ would stay in its memory all that time: 9 MB of 63.
 import sys
 from pathlib import Path
 
-from nanobot.errors import NanobotError, UsageError
+from nanobot.cli.verdict import judged
 
 
 def main() -> int:
     """Run a gateway; returns the exit code."""
+    return judged(serve)
+
+
+def serve() -> int:
     from nanobot import app  # noqa: PLC0415 - inside, so that its errors on importing are told like others
 
     workspace, host, port = [*sys.argv[1:], "", ""][:3]
-    try:
-        return app.run(Path(workspace), host=host or None, port=int(port) if port else None)
-    except UsageError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except NanobotError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return app.run(Path(workspace), host=host or None, port=int(port) if port else None)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from nanobot.cli.common import (
     WorkspaceOption,
     as_json,
     cut,
+    existing_workspace,
     make_app,
     printable,
     table,
@@ -55,7 +56,7 @@ def gateway_runs(workspace: Path) -> bool:
 @app.command("list")
 def list_command(ctx: typer.Context, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """List sessions, newest first."""
-    rows = manager(workspace_of(ctx, workspace)).list_sessions()
+    rows = manager(existing_workspace(ctx, workspace)).list_sessions()
     if json:
         as_json(rows)
         return
@@ -85,7 +86,7 @@ def show(
 
     Example: nanobot sessions show telegram:123 -n 50
     """
-    found = manager(workspace_of(ctx, workspace)).read_session_file(key)
+    found = manager(existing_workspace(ctx, workspace)).read_session_file(key)
     if found is None:
         raise missing(key)
     if json:
@@ -108,7 +109,7 @@ def export(
 
     Example: nanobot sessions export slack:C1 -o c1.jsonl
     """
-    place = workspace_of(ctx, workspace)
+    place = existing_workspace(ctx, workspace)
     data = export_copy(place, key) if gateway_runs(place) else manager(place).export(key)
     if output is None:
         sys.stdout.buffer.write(data)
@@ -142,7 +143,7 @@ def import_command(
 @app.command("delete")
 def delete(ctx: typer.Context, key: KeyArgument, workspace: WorkspaceOption = None) -> None:
     """Remove a session for good, its archive included."""
-    place = workspace_of(ctx, workspace)
+    place = existing_workspace(ctx, workspace)
     with locked(place):
         if not manager(place).delete_session(key):
             raise missing(key)
@@ -156,7 +157,7 @@ def repair(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Mend damaged session files. What is taken out is kept in a file beside it."""
-    place = workspace_of(ctx, workspace)
+    place = existing_workspace(ctx, workspace)
     changed = 0
     with locked(place):
         sessions = manager(place)

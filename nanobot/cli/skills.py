@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nanobot.cli.common import WorkspaceOption, cut, make_app, table, workspace_of
-from nanobot.errors import NanobotError, UsageError
+from nanobot.errors import UsageError
 from nanobot.workspace import state_dir
 
 if TYPE_CHECKING:
@@ -48,11 +48,7 @@ def pin(ctx: typer.Context, name: NameArgument, workspace: WorkspaceOption = Non
         raise UsageError(
             f"There is no skill {name!r} in {place / 'skills'}; `nanobot skills list` shows them."
         )
-    try:
-        found = pins_of(place).pin(name, folder)
-    except OSError as error:
-        raise NanobotError(f"{name} was not pinned: {error}") from error
-    typer.echo(f"{name}: pinned, {found[:16]}")
+    typer.echo(f"{name}: pinned, {pins_of(place).pin(name, folder)[:16]}")
 
 
 @app.command("unpin")

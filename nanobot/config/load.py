@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nanobot import content
+from nanobot import content, os_errors
 from nanobot.config import channels, problems, providers
 from nanobot.config.channels import ChannelSettings
 from nanobot.config.expand import PREFIX, Missing, expand, merged, nested, variable
@@ -60,6 +60,13 @@ class Config(msgspec.Struct, frozen=True):
     @property
     def state_dir(self) -> Path:
         return state_dir(self.workspace)
+
+    @property
+    def unwritten(self) -> str:
+        """That there is no file and defaults apply, in a sentence: often the workspace is a mistyped one."""
+        if self.file.exists():
+            return ""
+        return f"{self.file} is missing: defaults apply. nanobot init makes one; -w names another workspace."
 
     def enabled(self) -> list[ChannelSettings]:
         return [one for one in self.channels.values() if one.enabled]
@@ -149,7 +156,7 @@ def _parse(file: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: byte {error.start} is not UTF-8. Save the file as UTF-8.") from error
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}. Check its permissions.") from error
+        raise ConfigError(os_errors.sentence(error)) from error
 
 
 def _present(tree: Any, key: Key) -> bool:

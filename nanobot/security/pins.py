@@ -1,5 +1,6 @@
 """Skills the owner has looked at, each pinned by the hash of its whole folder: `skills.json` of the state directory."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ class Pins:
         """Remember a skill as it is now; returns its hash. Raises OSError for a folder that cannot be read whole."""
         found = digest(folder)
         if not found:
-            raise OSError(f"{folder} is too large to be pinned")
+            raise OSError(errno.EFBIG, "too large to be pinned", str(folder))
         self._write({**self.all(), name: found})
         return found
 
@@ -60,11 +61,14 @@ class Pins:
     def _write(self, pins: dict[str, str]) -> None:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = self._file.with_name(f".{NAME}.{os.urandom(6).hex()}.tmp")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(pins, order="sorted")))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._file)
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(pins, order="sorted")))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._file)
+        finally:
+            temporary.unlink(missing_ok=True)  # what a full disk left of it
 
 
 def digest(folder: Path) -> str:

@@ -89,7 +89,7 @@ def read(state: Path) -> Ring | None:
         return msgspec.json.decode(path.read_bytes(), type=Ring)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise StateSealed(
             f"{path} cannot be read: {error}. Restore it from a backup of the state."
         ) from error

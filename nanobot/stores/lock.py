@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -49,7 +50,8 @@ class StateLock:
                 f"Another gateway{who} runs on {self.path.parent}. Stop it first, or choose another workspace with -w."
             )
         self._fd = fd
-        self.set_address("")
+        with suppress(OSError):  # a full disk must not keep out the command that makes room
+            self.set_address("")
 
     def set_address(self, url: str) -> None:
         """Tell others where the gateway listens. Only with the lock held."""

@@ -1,26 +1,57 @@
 """Opening gateway.db: made where there is none, checked where there is, never repaired behind anyone's back."""
 
+import errno
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from nanobot.errors import StateDamaged
+from nanobot.errors import StateDamaged, StoreError, StoreFull
+from nanobot.os_errors import NO_RIGHT, NO_ROOM
 from nanobot.stores.sqlite.sql import schema
 
 VERSION = 1  # PRAGMA user_version of the schema this code reads and writes
 BUSY_MS = 5_000  # the command line may hold the database for a moment
+NEEDED = 64 << 10  # bytes free on the disk; the memory that SQLite shares between processes takes half of it
 CHECKED_BYTES = 64 << 20  # a bigger file is only checked by `nanobot doctor`: start time counts
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The writing connection, in autocommit mode. Raises StateDamaged with the remedy."""
+    """The writing connection, in autocommit mode.
+
+    Raises StateDamaged with the remedy, StoreFull and StoreError where the database is sound, and PermissionError.
+    """
     try:
         prepare(path)
         check(path)
         return writable(path)
-    except (sqlite3.Error, OSError) as error:
-        raise damaged(path, str(error)) from error
+    except OSError as error:
+        if error.errno in NO_RIGHT:
+            raise
+        raise hindered(path, error) or damaged(path, str(error)) from error
+    except sqlite3.Error as error:
+        raise hindered(path, error) or damaged(path, str(error)) from error
+
+
+def hindered(path: Path, error: OSError | sqlite3.Error) -> Exception | None:
+    """What stands in the way where the database itself may well be sound: nobody should throw that one away."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return None
+    if code == sqlite3.SQLITE_BUSY:
+        return StoreError(
+            f"{path} is held by another program. Nothing was changed. Try again when it has ended."
+        )
+    full = isinstance(error, OSError) and error.errno in NO_ROOM
+    if full or code == sqlite3.SQLITE_FULL or shutil.disk_usage(path.parent).free < NEEDED:
+        return StoreFull(
+            f"{path} cannot be opened: its disk is full. Nothing was changed. Free some space and try again."
+        )
+    for one in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+        if one.exists() and not os.access(one, os.R_OK | os.W_OK):
+            return PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(one))
+    return None
 
 
 def prepare(path: Path) -> None:

@@ -55,7 +55,7 @@ class SqliteStore:
         return SqliteKeys(self._writer, owner, self._codec)
 
     async def open(self) -> None:
-        """Raises StateDamaged; what was found on disk is then unchanged."""
+        """Raises StateDamaged, StoreError or PermissionError; what was found on disk is then unchanged."""
         await self._writer.start()
 
     async def close(self) -> None:
