@@ -1,7 +1,6 @@
 """Answering: what becomes of a claimed turn, from its first line to its commit."""
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from nanobot.conversation import STORE_SECONDS, SessionConversation, user_line
 from nanobot.ending import Ending, Running, status_of
 from nanobot.errors import NanobotError
 from nanobot.events import Event, Steered, TurnStarted
+from nanobot.goal_turns import Rest
 from nanobot.goals import COMPLETE, KIND, Goals
 from nanobot.lives import Lives
 from nanobot.model import Model, ToolCall
@@ -158,9 +158,12 @@ class Answering:
     ) -> None:
         """Let the agent answer, and end the turn as it ended: answered, failed or stopped."""
         claim = running.claim
-        turn = loop.Turn(
-            claim.session, claim.turn, claim.rows[0].inbound.address, emit, f"{claim.turn}.{claim.attempt}"
-        )
+        streams = f"{claim.turn}.{claim.attempt}"
+        address = claim.rows[0].inbound.address
+        turn = loop.Turn(claim.session, claim.turn, address, emit, streams, running.started)
+        if claim.turn in heard:
+            turn.resumed(*history.spent(transcript.messages, claim.turn))
+            running.started = turn.began
         conversation = SessionConversation(
             claim,
             transcript,
@@ -170,8 +173,9 @@ class Answering:
             emit,
             lambda rows: self._steered(running, transcript.key, rows),
             lambda: (
-                running.for_goal
-                and self._goals.closing(transcript, turn.usage, time.monotonic() - running.started)
+                self._goals.rest(transcript, turn.usage, self._clock.monotonic() - running.started)
+                if running.for_goal
+                else Rest()
             ),
             lambda call, result: self._failed(running, transcript.key, call, result),
             await self._goals.context(transcript),

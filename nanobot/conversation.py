@@ -1,6 +1,7 @@
 """One turn's view of its session: what the agent loop reads, appends, hears and runs."""
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -12,11 +13,14 @@ from nanobot import history
 from nanobot.agent import context
 from nanobot.agent.loop import Draining
 from nanobot.clock import Clock, deadline, stamp
+from nanobot.errors import DeadlineExceeded
 from nanobot.events import Event, ToolEnded, ToolProgress, ToolStarted
+from nanobot.goal_turns import Rest
 from nanobot.messages import Address, Inbound, Line
 from nanobot.model import Model, ModelRequest, ToolCall
 from nanobot.store import Claim, Row, Transcript
 from nanobot.tool import ToolContext, ToolResult
+from nanobot.tools.goal import NAMES
 from nanobot.tools.toolbox import run_tool
 from nanobot.workbench import Workbench
 
@@ -38,7 +42,7 @@ class SessionConversation:
         clock: Clock,
         emit: Callable[[Event], None],
         on_steered: Callable[[Sequence[Row]], Awaitable[None]],
-        closing: Callable[[], bool],
+        rest: Callable[[], Rest],
         on_failed: Callable[[ToolCall, ToolResult], Awaitable[None]],
         notes: Sequence[str] = (),
         objection: Callable[[str], str] = lambda _answer: "",
@@ -50,7 +54,7 @@ class SessionConversation:
         self._clock = clock
         self._emit = emit
         self._on_steered = on_steered
-        self._closing = closing  # whether the turn should end: then no more tools are offered
+        self._rest = rest  # of a goal's budget
         self._on_failed = on_failed
         self._notes = notes  # of a goal that is open, for the runtime context
         self._place = Path(transcript.metadata.get("working_dir") or bench.workspace)
@@ -65,7 +69,7 @@ class SessionConversation:
 
     def request(self, extra: Sequence[Line], *, tools: bool, shrink: bool) -> ModelRequest:
         bench, transcript = self._bench, self._transcript
-        offered = tools and not self._model.small and not self._closing()
+        offered = tools and not self._model.small and not self._rest().ends
         toolbox = bench.toolbox if self._notes else bench.everyday
         specs = toolbox.specs if offered else ()
         lines = [
@@ -124,7 +128,7 @@ class SessionConversation:
             workspace=self._place,
             say=lambda text: self._emit(ToolProgress(*where, call.id, call.name, text)),
         )
-        result = await run_tool(self._bench.toolbox, call, tool_context)
+        result = await self._run(call, tool_context)
         self._bench.surroundings.touched(self._place)
         seconds = time.monotonic() - started
         self._emit(ToolEnded(*where, call.id, call.name, result.text[:PREVIEW], result.error, seconds))
@@ -136,6 +140,20 @@ class SessionConversation:
         if result.media:
             line["media"] = [msgspec.to_builtins(one) for one in result.media]
         return line
+
+    async def _run(self, call: ToolCall, where: ToolContext) -> ToolResult:
+        """No tool outlasts the minutes of the goal it works for; what is about the goal itself has its own time."""
+        seconds = math.inf if call.name in NAMES else self._rest().seconds
+        if seconds == math.inf:
+            return await run_tool(self._bench.toolbox, call, where)
+        try:
+            async with deadline(seconds, call.name):
+                return await run_tool(self._bench.toolbox, call, where)
+        except DeadlineExceeded:
+            text = (
+                f"Error: {call.name} was ended, since the goal's minutes are used up; what it did is unknown"
+            )
+            return ToolResult(text, error=True)
 
     async def settle(self) -> None:
         """Close what an interruption left open: harmless calls run again, others get an honest result."""

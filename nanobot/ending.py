@@ -25,11 +25,12 @@ Status = Literal["completed", "stopped", "failed"]
 class Running:
     """A turn that runs now. `task` is its agent loop, which is what a stop cancels."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, started: float) -> None:
+        """`started` is by the clock's monotonic time."""
         self.claim = claim
         self.rows = list(claim.rows)  # and what was steered in since
         self.started_at = time.time()
-        self.started = time.monotonic()
+        self.started = started
         self.task: asyncio.Task[loop.Outcome] | None = None
         self.turn: loop.Turn | None = None
         self.stopped = False
@@ -94,7 +95,7 @@ class Ending:
             content=outcome.text if outcome else "",
             timestamp=stamp(self._clock.now()),
             turn=claim.turn,
-            latency_ms=round((time.monotonic() - running.started) * 1000),
+            latency_ms=round((self._clock.monotonic() - running.started) * 1000),
         )
         if outcome and outcome.reasoning:
             line["reasoning"] = outcome.reasoning
@@ -201,7 +202,7 @@ class Ending:
     def _count(
         self, channel: str, status: Status, running: Running, usage: Usage, model: str, done: int, dead: str
     ) -> None:
-        metrics.TURN_SECONDS.labels(status).observe(time.monotonic() - running.started)
+        metrics.TURN_SECONDS.labels(status).observe(self._clock.monotonic() - running.started)
         if dead:
             metrics.DEAD.labels(channel, "inbox").inc(done)
             return

@@ -3,6 +3,7 @@
 No I/O: a goal and the facts of a turn go in, the goal as it is then comes out.
 """
 
+import math
 import re
 from datetime import datetime
 from itertools import pairwise
@@ -33,6 +34,13 @@ class TurnFacts(msgspec.Struct, frozen=True):
     did: str = ""  # the calls as one text, to be compared
     tokens: int = 0
     seconds: float = 0.0
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """What a turn that runs may still do. `ends`: no further tool; `seconds` until those that run are ended."""
+
+    ends: bool = False
+    seconds: float = math.inf
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -101,12 +109,10 @@ def last_turn(goal: Goal) -> bool:
     )
 
 
-def overspent(goal: Goal, tokens: int, seconds: float) -> bool:
-    """Whether a turn that runs has used up what was left of tokens or minutes."""
-    return (
-        goal.spent.tokens + tokens >= goal.budget.tokens
-        or goal.spent.minutes + seconds / 60 >= goal.budget.minutes
-    )
+def rest(goal: Goal, tokens: int, seconds: float) -> Rest:
+    """What a turn may still do that has used so many tokens and seconds of what is left of its goal's budget."""
+    left = (goal.budget.minutes - goal.spent.minutes) * 60 - seconds
+    return Rest(ends=left <= 0 or goal.spent.tokens + tokens >= goal.budget.tokens, seconds=max(0.0, left))
 
 
 def limit_reached(goal: Goal) -> str:

@@ -100,7 +100,9 @@ class Verifier:
         case = self._prompts.text(
             "goal_case.md.j2", objective=goal.asked or goal.objective, recap=recap, evidence=evidence
         )
-        turn = loop.Turn(sub, examination.turn, where.address, nobody, f"{where.turn}.verify")
+        turn = loop.Turn(
+            sub, examination.turn, where.address, nobody, f"{where.turn}.verify", self._clock.monotonic()
+        )
         for question in (case, AGAIN):
             await examination.ask(question)
             outcome = await loop.run(turn, examination, model, self._clock, max_steps=MAX_STEPS)

@@ -17,7 +17,7 @@ from nanobot.clock import Clock
 from nanobot.events import Event, GoalChanged, Usage
 from nanobot.goal import ENDED, Budget, Goal, IllegalMove, Malformed, Move
 from nanobot.goal_facts import RESULT, facts_of
-from nanobot.goal_turns import Limits, after_turn, fumbled, last_turn, overspent
+from nanobot.goal_turns import Limits, Rest, after_turn, fumbled, last_turn, rest
 from nanobot.messages import Inbound, Line
 from nanobot.prompts import Prompts
 from nanobot.store import Claim, Transcript, Transcripts
@@ -290,12 +290,12 @@ class Goals:
         present = await self.load(key) if self.leads(key, turn) else None
         return present.id if present is not None else ""
 
-    def closing(self, transcript: Transcript, usage: Usage, seconds: float) -> bool:
-        """Whether a goal's turn should come to its end: its goal is not active any more, or the budget is gone."""
+    def rest(self, transcript: Transcript, usage: Usage, seconds: float) -> Rest:
+        """What one of the goal's turns may still do that has used this much and worked so long."""
         present = self.of(transcript)
         if present is None or present.status != "active":
-            return True
-        return overspent(present, usage.input + usage.output, seconds)
+            return Rest(ends=True)
+        return rest(present, usage.input + usage.output, seconds)
 
     async def after(
         self, key: str, claim: Claim, transcript: Transcript, final: Line, heard: Sequence[Inbound]

@@ -6,10 +6,12 @@ id of the row that leads its turn; the turn's final answer is the assistant line
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from nanobot.events import Usage
 from nanobot.messages import Line
 from nanobot.model import ToolCall
 
@@ -187,6 +189,25 @@ def interrupted(lines: Sequence[Line], turn: str) -> Interrupted:
             results -= {call.id for call in _calls(line)}
             calls[:0] = mine
     return Interrupted(final, frozenset(heard), calls)
+
+
+def spent(lines: Sequence[Line], turn: str) -> tuple[Usage, float]:
+    """What a turn used before it was interrupted, and how many seconds it worked, as far as its lines tell."""
+    newest: Any = None
+    for line in reversed(lines):
+        if line.get("turn") != turn:
+            continue
+        if line.get("role") == "user":
+            break
+        newest = newest or line.get("timestamp")
+        if told := line.get("spent"):
+            with suppress(
+                msgspec.ValidationError, KeyError, TypeError, ValueError
+            ):  # a file may hold anything
+                after = datetime.fromisoformat(newest) - datetime.fromisoformat(line["timestamp"])
+                return msgspec.convert(told, Usage), max(0.0, told["ms"] / 1_000 + after.total_seconds())
+            break
+    return Usage(), 0.0
 
 
 def unfinished(lines: Sequence[Line], turn: str) -> Sequence[ToolCall]:

@@ -43,6 +43,7 @@ class Actors:
         wake: Callable[[str], None],
     ) -> None:
         self._bench = bench
+        self._clock = clock
         self._commands = commands
         self._goals = goals
         self.lives = Lives(clock)
@@ -176,7 +177,7 @@ class Actors:
     # --- one turn --------------------------------------------------------------------------------------------
 
     async def _turn(self, claim: Claim) -> None:
-        running = Running(claim)
+        running = Running(claim, self._clock.monotonic())
         session = claim.session
         own = controlled(session) is None  # a command's own lane does not count as the session working
         self._running[session] = running

@@ -6,20 +6,22 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from nanobot.goal import Budget, begin, stored
+from nanobot.events import TurnEnded, Usage
+from nanobot.goal import Budget, Spent, begin, stored
 from nanobot.messages import Address, Inbound
-from nanobot.model import Text
+from nanobot.model import Finished, Text
 from nanobot.models.http import HttpClient
 from nanobot.models.openai import OpenAIModel
 from nanobot.stores.memory import MemoryStore
-from nanobot.testing import Hang, Pause
+from nanobot.testing import Hang, Pause, ScriptedModel
 from tests.emulators.model_server import Reply
 from tests.emulators.settings import Settings
 from tests.gateway_in_memory import World, life
 from tests.goal_worker import Scripted
-from tests.test_goals import PROGRESS, call, done, goal_of, until, world
+from tests.test_goals import PROGRESS, Script, Workshop, call, done, goal_of, until, world
 from tests.test_schedule import swept
 
 
@@ -126,3 +128,40 @@ async def test_a_goal_that_is_completed_in_the_answer_to_a_person_shows_so_in_it
         posts = [one.text for one in gateway.channel.delivered if not one.ref]
         assert len(posts) == 3
         assert posts[2].startswith("Blue it is.\n\n**Goal completed**")
+
+
+async def test_what_a_turn_used_before_it_was_interrupted_counts(tmp_path: Path) -> None:
+    workshop = Workshop()
+    workshop.go_on.clear()
+    first = [*call("make", text="a"), Finished("tool_calls", Usage(1_000, 10))]
+    made = world(tmp_path, [first], workshop=workshop)
+    async with life(made) as gateway:
+        await gateway.say("/goal Make a")
+        await workshop.started.wait()
+        asyncio.get_running_loop().call_later(0.1, workshop.go_on.set)  # while the gateway stops
+    made.model = ScriptedModel(Script([[Text("Half of it."), Finished("stop", Usage(500, 5))], [Hang()]]))
+    async with life(made) as gateway:
+        await gateway.channel.until(
+            lambda channel: any(isinstance(e, TurnEnded) and e.usage.input for e in channel.shown)
+        )
+        spent = (await goal_of(gateway))["spent"]
+        assert (spent["turns"], spent["tokens"]) == (1, 1_515)
+        assert spent["minutes"] > 0
+        await gateway.say("/stop")
+        await until(gateway, "paused")
+
+
+async def test_a_tool_does_not_outlast_the_goals_minutes(tmp_path: Path) -> None:
+    workshop = Workshop()
+    workshop.go_on.clear()  # the tool would go on for ever
+    made = world(tmp_path, [call("make", text="a"), "Half of a is there."], workshop=workshop)
+    goal = begin("g1", "Make a", made.clock.now(), budget=Budget(minutes=60), address=Address("fake", "c"))
+    goal = msgspec.structs.replace(goal, status="paused", spent=Spent(turns=3, minutes=59.99))
+    await made.transcripts.update("fake:c", {"goal_state": stored(goal)})
+    async with life(made) as gateway:
+        await gateway.say("/goal resume")
+        state = await until(gateway, "exhausted")
+        assert state["reason"] == "60 of 60 minutes are used"
+        [result] = [line["content"] for line in await gateway.history() if line["role"] == "tool"]
+        assert "the goal's minutes are used up" in result
+        assert "Half of a is there." in (await gateway.answers(2))[1]

@@ -67,8 +67,15 @@ class Turn:
     """What one run is about, and what is known of it so far; a stopped turn is closed from this."""
 
     def __init__(
-        self, session: str, turn: str, address: Address, emit: Callable[[Event], None], streams: str
+        self,
+        session: str,
+        turn: str,
+        address: Address,
+        emit: Callable[[Event], None],
+        streams: str,
+        began: float,
     ) -> None:
+        """`began` is by the clock's monotonic time."""
         self.session = session
         self.id = turn
         self.address = address
@@ -77,7 +84,15 @@ class Turn:
         self.stream = ""
         self.text = ""  # of the current call, as far as it was streamed
         self.asking = False  # the model is being asked; else a tool runs or a step is written
+        self.began = began
         self.usage = Usage()
+
+    def resumed(self, usage: Usage, seconds: float) -> None:
+        """What it used, and how long it worked, before it was interrupted."""
+        self.usage = usage
+        self.began -= seconds
+        if usage != Usage():
+            self.tell(Used, usage)
 
     def tell(self, kind: Callable[..., Event], *values: Any) -> None:
         self.emit(kind(self.session, self.id, self.address, *values))
@@ -252,6 +267,11 @@ def called(turn: Turn, answer: _Answer, model: str, clock: Clock) -> Line:
     if isinstance(answer.end, Finished) and answer.end.extra:
         line["extra"] = answer.end.extra
     line["model"] = model
+    if turn.usage != Usage():
+        # So that a turn that is interrupted knows when it goes on what it has cost.
+        line["spent"] = msgspec.to_builtins(turn.usage) | {
+            "ms": round((clock.monotonic() - turn.began) * 1000)
+        }
     return line
 
 
