@@ -51,7 +51,6 @@ class ChildCommands:
         for child in self._children.records.of(session):
             row = rules.row(child, now)
             line = f"`{row['id']}` {row['executor']} {row['status']}: {row['task']} ({row['updated']})"
-            line += " **new**" if row["needs_attention"] else ""
             why = rules.one_line(child.error.partition("\nHint: ")[0])
             lines.append(f"{line}\n    {rules.cut(why, 120)}" if why else line)
         return "\n".join(lines) or "Nothing has been delegated here."

@@ -296,7 +296,10 @@ class Children:
     async def _end(
         self, child: Child, status: Status, error: str = "", *, answer: str = "", **changes: Any
     ) -> Child:
-        """Write an ending, and tell the parent unless a call of its own takes the result."""
+        """Write an ending, and tell the parent unless a call of its own takes the result. The first ending stands."""
+        before = self.records.by_id(child.id)
+        if before is None or before.ended or before.turn != child.turn:
+            return before or child  # it has ended meanwhile, or is forgotten
         self.limits.disarm(child.id)
         waited = child.awaited
         if answer:
@@ -310,9 +313,18 @@ class Children:
             changes.setdefault("thread", live.thread or child.thread)
         now = self.clock.now()
         child = rules.moved(child, status, now, error=error, unread=not waited, awaited=False, **changes)
+        self.records.note(child)
         if not waited:
-            await self._report(child, answer)
-        child = await self.records.put(child)
+            try:
+                await self._report(child, answer)
+            except BaseException:
+                self.records.note(before)  # nobody knows of it: it is ended once more by whoever tries again
+                raise
+        now_there = self.records.by_id(child.id)
+        if (
+            now_there is not None and now_there.turn == child.turn
+        ):  # else its next turn is written down already
+            await self.records.put(now_there)
         if len(child.ledger) >= child.turn:  # else nothing is known of what it used
             used = child.ledger[child.turn - 1].usage
             await self._purse.charge(self.records.root(child.parent), used.input + used.output)

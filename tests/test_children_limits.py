@@ -2,17 +2,20 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from nanobot.child import Caller
-from nanobot.messages import Inbound
-from nanobot.model import Finished, ModelRequest, ToolCall, Usage
+from nanobot.errors import StoreError
+from nanobot.messages import Accepted, Inbound
+from nanobot.model import Finished, ModelRequest, Text, ToolCall, Usage
 from nanobot.models.scripted import Reply, ScriptedModel, obey
 from nanobot.security import tree
+from nanobot.store import Inbox
 from tests.executors.support import SAMPLES
 from tests.gateway_in_memory import InMemory, life
-from tests.test_children import use, world_of
+from tests.test_children import until_results, use, world_of
 
 CALLS = 4  # model calls that a spending child would like to make
 
@@ -175,3 +178,72 @@ async def test_a_tool_that_nobody_is_logged_in_to_says_how_to_log_in(
         assert remedy in found["hint"]
         assert "Hint" not in found["error"]
         assert found["response"] == "(no response captured)"  # the error is not told twice
+
+
+# --- two ends at once -------------------------------------------------------------------------------------------
+
+
+class SlowInbox:
+    """An inbox on a slow disk: what is accepted is there a moment later."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self.telling = asyncio.Event()
+
+    async def accept(self, message: Inbound) -> Accepted:
+        self.telling.set()
+        await asyncio.sleep(0.02)  # the disk
+        return await self._inbox.accept(message)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inbox, name)
+
+
+async def test_of_two_ends_at_once_the_first_stands_and_the_goal_pays_once(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    def model(request: ModelRequest) -> Reply:
+        if request.session.startswith("sub:"):
+            return [go_on, Text("done"), Finished("stop", Usage(90, 10))]
+        return obey(request)
+
+    async with life(world_of(tmp_path, ScriptedModel(model))) as gateway:
+        await begin_goal(gateway, left=10_000)
+        before = await spent(gateway)
+        await use(gateway, "delegate", task="x", mode="async")
+        slow = SlowInbox(gateway.store.inbox)
+        gateway.store.inbox = cast("Inbox", slow)
+        go_on.set()
+        await slow.telling.wait()
+        children = gateway.children
+        [child] = children.records.all()
+        await children.end(child, "somebody wants it ended", status="failed", tell=True)
+        [told] = await until_results(gateway, 1)
+        assert "agent (completed)" in told
+        assert [one.status for one in children.records.all()] == ["completed"]
+        async with asyncio.timeout(10):
+            while await spent(gateway) == before:
+                await asyncio.sleep(0.01)  # until it is charged
+        assert await spent(gateway) == before + 100
+
+
+async def test_an_end_that_could_not_be_told_is_told_when_it_is_tried_again(tmp_path: Path) -> None:
+    async with life(world_of(tmp_path)) as gateway:
+        await use(gateway, "delegate", task="HANG", mode="async")
+        [child] = gateway.children.records.all()
+        good = gateway.store.inbox
+        gateway.store.inbox = cast("Inbox", FullInbox())
+        with pytest.raises(StoreError):
+            await gateway.children.end(child, "too long", status="timed_out", tell=True)
+        gateway.store.inbox = good
+        assert not gateway.children.records.all()[0].ended
+        await gateway.children.end(child, "too long", status="timed_out", tell=True)
+        [told] = await until_results(gateway, 1)
+        assert "agent (timed_out)" in told
+
+
+class FullInbox:
+    """An inbox whose disk is full."""
+
+    async def accept(self, message: Inbound) -> Accepted:
+        raise StoreError("no space left on device")
