@@ -21,11 +21,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.http11 import Request as Handshake
-from websockets.protocol import State
 
+from nanobot.connections import HttpConnection, SocketConnection
 from nanobot.errors import PortTaken
+from nanobot.lobby import Lobby, address_of
 
 MAX_FRAME = 36 * 1024 * 1024  # bytes of one WebSocket frame
 PING_SECONDS = 20.0
@@ -52,7 +51,10 @@ class Guard:
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         same = compare_digest(digest(given.strip()), digest(self.token))
-        return bool(self.token) and scheme.lower() == "bearer" and same
+        known = bool(self.token) and scheme.lower() == "bearer" and same
+        if not known and given:
+            request.scope["extensions"]["nanobot.door"]["wrong"]()
+        return known
 
     def named(self, request: Request) -> bool:
         """Whether its Host header names this machine; with tokens it does not matter."""
@@ -69,6 +71,13 @@ class Guard:
         return True
 
 
+def bears_token(scope: Scope) -> bool:
+    """Whether a request may bring a token: every socket may, in its first frame."""
+    if scope["type"] == "websocket":
+        return True
+    return b"token=" in scope["query_string"] or any(name == b"authorization" for name, _ in scope["headers"])
+
+
 def digest(text: str) -> bytes:
     return sha256(text.encode(errors="surrogateescape")).digest()
 
@@ -78,9 +87,21 @@ class Application(Starlette):
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
         super().__init__(routes=routes)
+        self.lobby = Lobby()
         self._sockets = {route.path: route.app for route in routes if isinstance(route, WebSocketRoute)}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]
+        wait = self.lobby.wait(address_of(scope["client"]))
+        if wait and bears_token(scope):
+            return self._later(wait, scope, receive, send)
+        return self._now(scope, receive, send)
+
+    async def _later(self, wait: float, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whoever guesses learns nothing sooner by asking often; the right token is let in all the same."""
+        await asyncio.sleep(wait)
+        await self._now(scope, receive, send)
+
+    def _now(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "websocket":
             found = self._sockets.get(scope["path"])
             if found is not None:
@@ -138,6 +159,15 @@ class HttpServer:
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return len(self._server.server_state.connections) if self._server else 0
+
+    @property
+    def lobby(self) -> Lobby:
+        return self._app.lobby
+
     async def start(self) -> int:
         """Listen; returns the port. Raises PortTaken where the address cannot be had."""
         listener = bind(self.host, self.port)
@@ -145,9 +175,9 @@ class HttpServer:
         self._app.state.host = self.host
         config = uvicorn.Config(
             self._app,
-            http="h11",
+            http=HttpConnection,
             interface="asgi3",  # our __call__ returns an awaitable instead of being a coroutine function
-            ws=_Socket,
+            ws=SocketConnection,
             ws_max_size=MAX_FRAME,
             ws_ping_interval=PING_SECONDS,
             ws_ping_timeout=PING_SECONDS,
@@ -234,38 +264,6 @@ class _Server(uvicorn.Server):
             _, late = await asyncio.wait(self.server_state.tasks, timeout=STOP_SECONDS)
             for task in late:
                 task.cancel()
-
-
-class _Socket(WebSocketsSansIOProtocol):
-    """uvicorn's fastest WebSocket, which also lets the application cut clients off and write whole frames."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # At debug level this logger would be given every handshake with its tokens, whatever level is configured.
-        self.conn.debug = False
-
-    def handle_connect(self, event: Handshake) -> None:
-        super().handle_connect(event)
-        scope = getattr(self, "scope", None)
-        if scope is not None:  # a handshake that was refused has none
-            scope["extensions"]["nanobot.socket"] = {"abort": self.transport.abort, "write": self.write_frame}
-
-    def write_frame(self, frame: bytes) -> bool:
-        """Write a ready-made frame now; False where it cannot be, or must wait for a client that does not read.
-
-        A server's frames are the same bytes for every client, since nothing here masks or compresses them: whoever
-        sends one to many makes it once.
-        """
-        if not self.writable.is_set() or self.conn.state is not State.OPEN or self.transport.is_closing():
-            return False
-        self.transport.write(frame)
-        return True
-
-    def start_keepalive(self) -> None:
-        super().start_keepalive()
-        # What was said in the handshake is a quarter of an idle socket's memory; the parser itself holds the request.
-        self.request.headers.clear()
-        del self.request, self.response
 
 
 def _is_catch_all(route: BaseRoute) -> bool:

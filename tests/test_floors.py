@@ -100,7 +100,20 @@ FLOORS: dict[int, set[str]] = {
         "watching",
         "workbench",
     },
-    5: {"__main__", "app", "cli", "doctor", "footprint", "gateway", "http", "library", "office", "port"},
+    5: {
+        "__main__",
+        "app",
+        "cli",
+        "connections",
+        "doctor",
+        "footprint",
+        "gateway",
+        "http",
+        "library",
+        "lobby",
+        "office",
+        "port",
+    },
 }
 BESIDE = {"testing", "testing_port", "contracts"}  # shipped for tests; nothing of the floors imports them
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names}

@@ -88,12 +88,16 @@ class Rest:
         if request.method == "OPTIONS":
             return Response(status_code=204)
         principal = self._desk.principal(offer)
+        door = request.scope["extensions"]["nanobot.door"]
         if not principal:
+            if offer.token:
+                door["wrong"]()
             response = Refusal(
                 401, "unauthorized", "a valid token is needed: Authorization: Bearer …"
             ).response
             response.headers["WWW-Authenticate"] = "Bearer"
             return response
+        door["let_in"]()
         handler = methods["GET" if request.method == "HEAD" else request.method]
         try:
             return await handler(request, principal)

@@ -51,7 +51,6 @@ from .wire import (
 
 AUTH_SECONDS = 10.0  # for the first frame of a client that must still say who it is
 DENIED_SECONDS = 2.0  # for a refused socket to close
-MAX_STRANGERS = 128  # connections that have not said who they are yet
 MAX_CHATS = 256  # that one connection is attached to
 UNAUTHORIZED = 4401  # close code
 
@@ -65,7 +64,6 @@ class Socket:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._strangers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
@@ -75,19 +73,24 @@ class Socket:
         if offer is None:
             await _deny(scope, receive, send, 403, "this Host or Origin may not connect")
             return
+        door = scope["extensions"].pop("nanobot.door")  # an idle socket need not hold it
         principal = self._desk.principal(offer)
+        if not principal and offer.token:
+            door["wrong"]()
         if not principal and offer.token and not offer.by_subprotocol:
             await _deny(scope, receive, send, 401, "the token is wrong")
             return
         await send({"type": "websocket.accept", "subprotocol": offer.subprotocol})
         if not principal:
-            principal = "" if offer.token else await self._introduce(receive)
+            principal = "" if offer.token else await self._introduce(receive, door["wrong"])
         if not principal:
             await send(
                 {"type": "websocket.send", "text": error_frame("unauthorized", "a valid token is needed")}
             )
             await send({"type": "websocket.close", "code": UNAUTHORIZED, "reason": "unauthorized"})
             return
+        door["let_in"]()
+        del door
         direct = scope.get("extensions", {}).get("nanobot.socket", {})
         connection = self._greet(send, direct, principal, offer)
         del offer
@@ -96,22 +99,20 @@ class Socket:
         finally:
             connection.close()
 
-    async def _introduce(self, receive: Receive) -> str:
-        """Wait for the frame that says who it is; "" where that does not come."""
-        if self._strangers >= MAX_STRANGERS:
-            return ""
-        self._strangers += 1
+    async def _introduce(self, receive: Receive, wrong: Callable[[], None]) -> str:
+        """Wait for the frame that says who it is; "" where that does not come. How many may wait the server bounds."""
         try:
             async with asyncio.timeout(AUTH_SECONDS):
                 message = await receive()
             frame = read_frame(message.get("text") or "")
         except (TimeoutError, BadFrame):
             return ""
-        finally:
-            self._strangers -= 1
         if not isinstance(frame, Auth):
             return ""
-        return self._desk.principal_of(frame.token)
+        principal = self._desk.principal_of(frame.token)
+        if not principal:
+            wrong()
+        return principal
 
     def _greet(self, send: Send, direct: Mapping[str, Any], principal: str, offer: Offer) -> Connection:
         client_id = offer.query.get("client_id", "")[:128] or f"anon-{uuid4().hex[:12]}"

@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from channels.websocket import WebSocketChannel, create
 from nanobot.events import TextDelta, TurnEnded, TurnStarted, Usage
-from nanobot.http import HttpServer, build
+from nanobot.http import Guard, HttpServer, build
 from nanobot.messages import Address, Inbound, Outbound
 from nanobot.testing_port import FakePort
 
@@ -125,7 +125,8 @@ async def house(workspace: Path, **settings: Any) -> AsyncIterator[House]:
     async def health() -> dict[str, Any]:
         return {"status": "ok"}
 
-    app = build(channel.routes(), health=health, ready=lambda: True, metrics=lambda: b"up 1\n")
+    guard = Guard(settings.get("token", ""), tokens=bool(settings.get("users")))
+    app = build(channel.routes(), health=health, ready=lambda: True, metrics=lambda: b"up 1\n", guard=guard)
     server = HttpServer(app)
     await server.start()
     await channel.start()
