@@ -8,7 +8,7 @@ from loguru import logger
 
 from nanobot import history, mailbox, metrics
 from nanobot.agent import loop
-from nanobot.clock import Clock, deadline
+from nanobot.clock import Clock, being_cancelled, deadline
 from nanobot.commands import Commands, Invocation, parse
 from nanobot.conversation import STORE_SECONDS, SessionConversation, user_line
 from nanobot.ending import Ending, Running, status_of
@@ -220,8 +220,7 @@ class Answering:
             try:
                 return await running.task
             except asyncio.CancelledError:
-                actor = asyncio.current_task()
-                if running.stopped or not running.amended or (actor is not None and actor.cancelling()):
+                if running.stopped or not running.amended or being_cancelled():
                     raise
             running.amended, again = False, True
             heard = history.interrupted(transcript.messages, running.claim.turn).heard

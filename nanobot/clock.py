@@ -1,4 +1,6 @@
-"""Time as one object, so that it is given, not taken; and the helpers that bound an await or see it through."""
+"""Time as one object, so that it is given, not taken; and the helpers that bound an await, see it
+through, and tell who cancelled it.
+"""
 
 import asyncio
 import time
@@ -33,6 +35,12 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def being_cancelled() -> bool:
+    """Whether somebody cancels the task that runs. If nobody does, a CancelledError says that what it awaited was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def stamp(moment: datetime) -> str:

@@ -106,6 +106,8 @@ class ChannelPort:
             accepted = await house.store.inbox.accept(message)
         if accepted.duplicate:
             metrics.DUPLICATE.labels(self.name).inc()
+            # Whoever handed it in first may have gone away between the disk and the waking.
+            house.dispatcher.wake(message.key)
             return accepted
         metrics.ACCEPTED.labels(self.name).inc()
         house.actors.queued(message.key)

@@ -15,11 +15,11 @@ from nanobot import metrics
 from nanobot.agent import loop
 from nanobot.answering import Answering, Compactor
 from nanobot.channel import TurnState
-from nanobot.clock import Clock, deadline
+from nanobot.clock import Clock, being_cancelled, deadline
 from nanobot.commands import Commands, Invocation
 from nanobot.conversation import STORE_SECONDS
 from nanobot.ending import Ending, Running
-from nanobot.errors import LeaseLost, NanobotError, StoreError
+from nanobot.errors import DeadlineExceeded, LeaseLost, NanobotError, StoreError
 from nanobot.events import Event
 from nanobot.goals import KIND, Goals
 from nanobot.lives import Lives
@@ -187,14 +187,14 @@ class Actors:
         try:
             await self._answering.answer(running)
         except loop.Draining:
-            await self._bench.inbox.release(claim)
+            await self._give_back(claim, count=False)
         except asyncio.CancelledError:
-            await asyncio.shield(self._bench.inbox.release(claim))
+            await asyncio.shield(self._give_back(claim, count=not being_cancelled()))
             raise
         except LeaseLost:
             logger.bind(session=session, turn=claim.turn).warning("lease lost; another owner has the session")
         except Exception as error:
-            await self._give_back(claim, count=not isinstance(error, StoreError))
+            await self._give_back(claim, count=not isinstance(error, StoreError | DeadlineExceeded))
             raise  # the dispatcher records it and tries the session again
         finally:
             metrics.RUNNING.dec()
@@ -204,7 +204,7 @@ class Actors:
                 self.lives.rested(session, running.status, running.reason)
 
     async def _give_back(self, claim: Claim, *, count: bool) -> None:
-        """Release a turn that failed. A full disk is not the message's fault, so such an attempt does not count."""
+        """Release a turn that did not end. A full or slow disk is not the message's fault and is not counted."""
         try:
             await self._bench.inbox.release(claim, count=count)
         except LeaseLost:

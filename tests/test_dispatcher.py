@@ -181,6 +181,27 @@ async def test_a_handler_that_was_cancelled_leaves_its_session_usable() -> None:
         await begun.get()
 
 
+async def test_a_handler_that_fails_by_somebody_elses_cancellation_is_tried_again() -> None:
+    begun: list[str] = []
+
+    async def handler(session: str) -> None:
+        begun.append(session)
+        if len(begun) == 1:
+            lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            lost.cancel()
+            await lost
+
+    clock = GivenClock()
+    async with serving(dispatcher := LocalDispatcher(clock), handler), heard() as messages:
+        dispatcher.wake("a")
+        await clock.asked.get()
+        clock.wakes.release()
+        while dispatcher.running:
+            await asyncio.sleep(0)
+    assert begun == ["a", "a"]
+    assert any("session failed" in message for message in messages)
+
+
 async def test_a_drain_waits_for_what_runs_and_starts_nothing() -> None:
     dispatcher, gate = LocalDispatcher(), Gate()
     async with serving(dispatcher, gate):

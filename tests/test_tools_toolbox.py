@@ -21,7 +21,7 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def answering(
-    name: str, text: str = "", error: Exception | None = None, timeout: float = 5
+    name: str, text: str = "", error: BaseException | None = None, timeout: float = 5
 ) -> FunctionTool[Nothing]:
     @tool(name, "For this test.", timeout=timeout)
     async def function(arguments: Nothing, context: ToolContext) -> ToolResult:
@@ -111,10 +111,11 @@ async def test_numbers_sent_as_text_are_understood(desk: Desk) -> None:
         (ToolError("no such thing", "try another"), "Error: no such thing\nHint: try another", "error"),
         (Refused("not allowed"), "Refused: not allowed", "refused"),
         (ZeroDivisionError("a defect"), "Error: odd failed: ZeroDivisionError: a defect", "error"),
+        (asyncio.CancelledError("not ours"), "Error: odd failed: CancelledError: not ours", "error"),
     ],
 )
 async def test_what_a_tool_raises_becomes_its_result(
-    desk: Desk, error: Exception, told: str, outcome: str
+    desk: Desk, error: BaseException, told: str, outcome: str
 ) -> None:
     result = await use(desk, answering("odd", error=error))
     assert (result.text, result.error) == (told, True)

@@ -160,9 +160,13 @@ async def use_tools(conversation: Conversation, calls: Sequence[ToolCall]) -> No
     if len(calls) == 1:
         await one(calls[0])
         return
-    async with asyncio.TaskGroup() as group:
-        for call in calls:
-            group.create_task(one(call))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(one(call))
+    except ExceptionGroup as failed:
+        # As a call alone would raise it: whoever counts failures looks at what they are.
+        raise failed.exceptions[0] from None
 
 
 async def _ask(turn: Turn, conversation: Conversation, model: Model, clock: Clock, *, last: bool) -> _Answer:

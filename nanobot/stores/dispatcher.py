@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from loguru import logger
 
 from nanobot import mailbox
-from nanobot.clock import Clock, SystemClock
+from nanobot.clock import Clock, SystemClock, being_cancelled
 
 Handler = Callable[[str], Awaitable[None]]
 
@@ -83,7 +83,10 @@ class LocalDispatcher:
                 self._woken.discard(session)
                 try:
                     await self._handler(session)
-                except Exception:  # noqa: BLE001 - a worker's edge: recorded, and the session is tried again
+                # A worker's edge: recorded, and the session is tried again.
+                except (Exception, asyncio.CancelledError):
+                    if being_cancelled():
+                        raise
                     logger.bind(session=session).exception("session failed")
                     failures += 1
                 else:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from loguru import logger
 
-from nanobot.clock import deadline
+from nanobot.clock import being_cancelled, deadline
 from nanobot.errors import BadArguments, DeadlineExceeded, Refused, ToolError
 from nanobot.files import Files
 from nanobot.model import ToolCall, ToolSpec
@@ -121,7 +121,10 @@ async def _attempt(toolbox: Toolbox, call: ToolCall, context: ToolContext) -> tu
         return ToolResult(f"Error: {error}", error=True), "error"
     except DeadlineExceeded as error:
         return ToolResult(f"Error: {error}; what it did until then is unknown", error=True), "timeout"
-    except Exception as error:  # noqa: BLE001 - a worker's edge: a tool's defect must not end the turn; it is logged
+    # A worker's edge: a tool's defect must not end the turn; it is logged.
+    except (Exception, asyncio.CancelledError) as error:
+        if being_cancelled():
+            raise
         logger.opt(exception=error).error("tool {} failed in session {}", call.name, context.session)
         return ToolResult(f"Error: {call.name} failed: {type(error).__name__}: {error}", error=True), "error"
     return result, "error" if result.error else "ok"
