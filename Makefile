@@ -45,11 +45,11 @@ licences: $(VENV)/dev.stamp
 audit: $(VENV)/dev.stamp licences ## Known vulnerabilities of the locked packages (asks pypi.org), and their licences
 	@$(BIN)/python scripts/audit.py
 
-docs: $(VENV)/dev.stamp ## Write AGENTS.md's module list and docs/reference.md anew from the sources
-	@$(BIN)/python scripts/agents_md.py && $(BIN)/python scripts/reference_md.py
+docs: $(VENV)/dev.stamp ## Write AGENTS.md's module list, docs/reference.md and docs/openapi.json anew from the sources
+	@$(BIN)/python scripts/agents_md.py && $(BIN)/python scripts/reference_md.py && $(BIN)/python -m scripts.openapi
 
 docs-check: $(VENV)/dev.stamp
-	@$(BIN)/python scripts/agents_md.py --check && $(BIN)/python scripts/reference_md.py --check
+	@$(BIN)/python scripts/agents_md.py --check && $(BIN)/python scripts/reference_md.py --check && $(BIN)/python -m scripts.openapi --check
 
 test-quick: $(VENV)/dev.stamp ## The tests without browser, crashes and packaging
 	@$(PYTEST) tests --ignore=tests/page --ignore=tests/crash --ignore=tests/e2e --ignore=tests/packaging
@@ -82,8 +82,10 @@ nightly: $(VENV)/dev.stamp system ## The long run: at least 200 kills, new examp
 	@NANOBOT_KILLS=200 $(PYTEST) tests/crash -m "slow or not slow"
 	@$(EXPLORE) -n 2 -m hypothesis $(REST)
 
-fuzz: $(VENV)/dev.stamp ## New examples for every property, then coverage-guided fuzzing with atheris, MINUTES=5 in all
+fuzz: $(VENV)/dev.stamp ## New examples for every property, schemathesis on the REST, then atheris for MINUTES=5
 	@$(EXPLORE) -n 2 -m hypothesis $(REST)
+	@test -x $(VENV)/schemathesis/bin/st || $(BIN)/python -m pip install --quiet --target $(VENV)/schemathesis schemathesis==4.32.5
+	@$(BIN)/python -m tests.fuzz.rest 60
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet atheris==3.0.0
 	@$(BIN)/python -m tests.fuzz.guided $$(( $(or $(MINUTES),5) * 60 ))
 

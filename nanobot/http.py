@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
@@ -86,7 +87,7 @@ class Application(Starlette):
     """Starlette for HTTP; sockets go to their route straight, without middleware that only costs them memory."""
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        super().__init__(routes=routes)
+        super().__init__(routes=routes, exception_handlers={HTTPException: _refusal})
         self.lobby = Lobby()
         self._sockets = {route.path: route.app for route in routes if isinstance(route, WebSocketRoute)}
 
@@ -268,6 +269,15 @@ class _Server(uvicorn.Server):
 
 def _is_catch_all(route: BaseRoute) -> bool:
     return getattr(route, "path", "").startswith("/{")
+
+
+async def _refusal(_request: Request, error: Exception) -> Response:
+    """No route has this path or this method: told like all that the REST refuses."""
+    assert isinstance(error, HTTPException)
+    code = "bad_method" if error.status_code == 405 else "not_found"
+    response = _json({"error": {"code": code, "detail": error.detail}}, error.status_code)
+    response.headers.update(error.headers or {})
+    return response
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Response:

@@ -1,6 +1,9 @@
 """The owner's REST: who asks to be let in, and replies that did not arrive."""
 
+from typing import Annotated, Literal
+
 import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,18 +13,18 @@ from .settings import OWNER
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`action` is approve, deny or revoke."""
+    """Lets a sender that waits in or not, or one that was let in out again."""
 
     channel: str
     sender: str
-    action: str
+    action: Literal["approve", "deny", "revoke"]
 
 
 class Resolve(msgspec.Struct, frozen=True):
-    """`action` is resend or drop."""
+    """What becomes of a reply that did not arrive."""
 
-    id: int
-    action: str
+    id: Annotated[int, Meta(ge=0, le=2**63 - 1)]  # the database has no greater ones
+    action: Literal["resend", "drop"]
 
 
 class Office:
@@ -45,11 +48,9 @@ class Office:
         wanted = await decoded(request, Decision)
         if wanted.action == "revoke":
             done = await self._office.revoke(wanted.channel, wanted.sender)
-        elif wanted.action in {"approve", "deny"}:
+        else:
             admit = wanted.action == "approve"
             done = await self._office.decide(wanted.channel, wanted.sender, admit=admit)
-        else:
-            raise Refusal(400, "bad_request", "action is approve, deny or revoke")
         if not done:
             raise Refusal(404, "not_found", "nobody of that name waits or is paired")
         return await self.people(request, principal)
@@ -61,8 +62,6 @@ class Office:
     async def resolve(self, request: Request, principal: str) -> Response:
         _owner_only(principal)
         wanted = await decoded(request, Resolve)
-        if wanted.action not in {"resend", "drop"}:
-            raise Refusal(400, "bad_request", "action is resend or drop")
         act = self._office.resend if wanted.action == "resend" else self._office.drop
         if not await act(wanted.id):
             raise Refusal(404, "not_found", "no undelivered reply has this number")

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -51,6 +52,8 @@ class Pages:
         if not self._desk.host_allowed(request.scope):
             return Response("this Host may not ask", 403, _SECURITY)
         name = request.path_params.get("path", "") or "index.html"
+        if name.startswith("api/"):
+            raise HTTPException(404)  # told as the REST tells it
         path = self._resolve(name)
         if path is None:
             return Response("there is no such file", 404, _SECURITY)

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
@@ -22,6 +23,7 @@ from .tasks import TaskRest
 
 MAX_TITLE = 200
 MAX_QUERY = 500
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class Rename(msgspec.Struct, frozen=True):
@@ -41,8 +43,9 @@ class Rest:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    def routes(self) -> list[Route]:
-        handlers: tuple[tuple[str, str, Handler], ...] = (
+    def handlers(self) -> tuple[tuple[str, str, Handler], ...]:
+        """Method, path and handler of every request there is; docs/openapi.json has them all."""
+        return (
             *Office(self._desk).handlers(),
             *TaskRest(self._desk, self._visible).handlers(),
             ("GET", "/api/sessions", self.sessions),
@@ -58,13 +61,13 @@ class Rest:
             ("POST", "/api/media", self.upload),
             ("GET", "/api/media/{id}", self.download),
         )
+
+    def routes(self) -> list[Route]:
         paths: dict[str, dict[str, Handler]] = {}
-        for method, path, handler in handlers:
+        for method, path, handler in self.handlers():
             paths.setdefault(path, {})[method] = handler
-        return [
-            Route(path, self._guarded(methods), methods=[*methods, "OPTIONS"])
-            for path, methods in paths.items()
-        ]
+        # Each takes every method, or another path would: `PATCH …/{key}/about` is no rename of a session `…/about`.
+        return [Route(path, self._guarded(methods), methods=METHODS) for path, methods in paths.items()]
 
     def _guarded(self, methods: dict[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -98,7 +101,10 @@ class Rest:
             response.headers["WWW-Authenticate"] = "Bearer"
             return response
         door["let_in"]()
-        handler = methods["GET" if request.method == "HEAD" else request.method]
+        handler = methods.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None:
+            allowed = [*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"]
+            raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
         try:
             return await handler(request, principal)
         except Refusal as refusal:
