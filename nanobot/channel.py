@@ -42,7 +42,7 @@ from nanobot.events import (
     TurnStarted,
     Usage,
 )
-from nanobot.files import Files
+from nanobot.files import Files, believed
 from nanobot.messages import Accepted, Address, Attachment, Inbound, Line, Outbound, new_id
 from nanobot.owner import Applicant, DeadLetter, Office
 
@@ -98,6 +98,7 @@ __all__ = [
     "Unreachable",
     "Usage",
     "Waiting",
+    "believed",
     "deadline",
     "new_id",
     "stamp",

@@ -1,7 +1,14 @@
-"""A channel's files on the disk, as the gateway offers them; `nanobot.channel` has it for adapters."""
+"""A channel's files: the way to the disk, and whether one is what it claims. `nanobot.channel` has them for adapters."""
 
 from pathlib import Path
 from typing import Protocol
+
+_PICTURES = (
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
 
 
 class Files(Protocol):
@@ -18,3 +25,16 @@ class Files(Protocol):
     def read(self, path: Path) -> bytes:
         """A file of `Port.media`, or of the workspace. Raises OSError."""
         ...
+
+
+def believed(claimed: str, data: bytes) -> str:
+    """A file's type as its sender claims it, but for pictures, which are told by their first bytes.
+
+    A model provider refuses the whole request where a picture is none.
+    """
+    for magic, mime in _PICTURES:
+        if data.startswith(magic):
+            return mime
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return "" if claimed in ("image/jpeg", "image/png", "image/gif", "image/webp") else claimed

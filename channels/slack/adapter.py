@@ -59,7 +59,8 @@ class SlackChannel:
         stage = Stage(self._api, self._posts, port, pace or Pace(), streaming=settings.streaming)
         stage.stopped = self._stream_stopped
         self._replies = Replies(stage, Outbox(self._api, port.keys, port.files), port)
-        files = Inbox(self._api, port.media, port.files, settings.bot_token, settings.max_file_mb << 20)
+        most = settings.max_file_mb << 20
+        files = Inbox(self._api, port.media, port.files, port.clock, token=settings.bot_token, most=most)
         self._threads = Threads(port.keys, port.clock)
         self._intake = Intake(port, settings, People(self._api), files, self._threads, self._marks)
         self._connection = Connection(settings, self._api, self, port.clock, port.report)

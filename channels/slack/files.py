@@ -12,10 +12,13 @@ from nanobot.channel import (
     Address,
     Attachment,
     ChannelError,
+    Clock,
     DeadlineExceeded,
     Files,
     Keys,
     Outbound,
+    RetryLater,
+    believed,
     deadline,
 )
 
@@ -23,6 +26,7 @@ from .api import Api, Lost, Refusal
 from .wire import File, clean
 
 FETCH_SECONDS = 60.0
+AGAIN = (1.0, 3.0)  # seconds before a file whose transfer failed is fetched again
 UPLOAD_SECONDS = 45.0
 MAX_FILES = 10  # of one message
 SCOPE_HINT = "Slack answered with a sign-in page; the app lacks the scope files:read"
@@ -31,8 +35,9 @@ SCOPE_HINT = "Slack answered with a sign-in page; the app lacks the scope files:
 class Inbox:
     """Fetches what people attach into the channel's media folder."""
 
-    def __init__(self, api: Api, folder: Path, files: Files, token: str, most: int) -> None:
+    def __init__(self, api: Api, folder: Path, files: Files, clock: Clock, *, token: str, most: int) -> None:
         self._api = api
+        self._clock = clock
         self._folder = folder
         self._files = files
         self._token = token
@@ -45,7 +50,7 @@ class Inbox:
         problems: list[str] = []
         for one in files[:MAX_FILES]:
             try:
-                media.append(await self._fetch(one))
+                media.append(await self._patiently(one))
             except (ChannelError, DeadlineExceeded, aiohttp.ClientError, OSError) as error:
                 problems.append(f"{shown_name(one.name)} could not be read: {error}")
         if len(files) > MAX_FILES:
@@ -56,6 +61,14 @@ class Inbox:
         """Remove the files of a message that was not let in."""
         for one in media:
             Path(one.path).unlink(missing_ok=True)
+
+    async def _patiently(self, file: File) -> Attachment:
+        for seconds in AGAIN:
+            try:
+                return await self._fetch(file)
+            except (RetryLater, aiohttp.ClientError):
+                await self._clock.sleep(seconds)
+        return await self._fetch(file)
 
     async def _fetch(self, file: File) -> Attachment:
         if not self._trusted(file.url):
@@ -69,25 +82,25 @@ class Inbox:
             # A redirect would carry the token to wherever it leads, or end at a sign-in page.
             session.get(file.url, headers=headers, allow_redirects=False) as answer,
         ):
+            if answer.status == 429 or answer.status >= 500:
+                raise RetryLater(AGAIN[-1], f"Slack answered {answer.status}")
             if answer.status != 200:
                 raise ChannelError(f"Slack answered {answer.status}")
             if answer.content_type == "text/html" and file.mime != "text/html":
                 raise ChannelError(SCOPE_HINT)
-            size, path = await self._store(answer, file)
-        return Attachment(str(path), shown_name(file.name), file.mime, size)
-
-    async def _store(self, answer: aiohttp.ClientResponse, file: File) -> tuple[int, Path]:
+            data = await self._read(answer)
+        mime = believed(file.mime, data) or "application/octet-stream"
         path = self._folder / f"{os.urandom(16).hex()}{Path(shown_name(file.name)).suffix[:16]}"
+        await asyncio.to_thread(self._files.write, path, data)
+        return Attachment(str(path), shown_name(file.name), mime, len(data))
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
         data = bytearray()
         async for chunk in answer.content.iter_chunked(1 << 16):
             data += chunk
-            self._bounded(len(data))
-        await asyncio.to_thread(self._files.write, path, bytes(data))
-        return len(data), path
-
-    def _bounded(self, size: int) -> None:
-        if size > self._most:
-            raise ChannelError(f"it has more than the {self._most:,} bytes allowed")
+            if len(data) > self._most:
+                raise ChannelError(f"it has more than the {self._most:,} bytes allowed")
+        return bytes(data)
 
     def _trusted(self, url: str) -> bool:
         """Whether the token may go there: Slack's file hosts over TLS, or the host the Web API is at."""

@@ -40,7 +40,6 @@ class TelegramChannel:
         self._poster = Poster(self._api, port, self._chats, buttons)
         self._intake = Intake(self._api, port, self._chats, buttons, self._streams.came_from)
         self._webhook = Webhook(self._settings.webhook_secret, self._intake.take)
-        self._polling: Polling | None = None
         self._task: asyncio.Task[None] | None = None
         self._delivering = 0
 
@@ -60,6 +59,7 @@ class TelegramChannel:
             )
         await self._chats.load()
         await self._poster.tidy()
+        await self._intake.resume()
         try:
             await self._take_updates()
         except (TelegramError, DeadlineExceeded) as error:
@@ -77,10 +77,9 @@ class TelegramChannel:
             return
         async with translated("deleteWebhook"):
             await self._api.bot.delete_webhook(drop_pending_updates=False)
-        self._polling = Polling(
-            self._api, self._port, self._intake.take, seconds=max(1, min(50, self._settings.poll_timeout))
-        )
-        self._task = asyncio.create_task(self._polling.run())
+        seconds = max(1, min(50, self._settings.poll_timeout))
+        polling = Polling(self._api, self._port, self._intake.take, seconds=seconds)
+        self._task = asyncio.create_task(polling.run())
         self._task.add_done_callback(self._polling_ended)
 
     def _polling_ended(self, task: asyncio.Task[None]) -> None:
@@ -95,9 +94,7 @@ class TelegramChannel:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        if self._polling is not None:
-            await self._polling.close()
-            self._polling = None
+        await self._intake.close()
         await self._streams.close()
         if not self._delivering:
             await self._api.close()

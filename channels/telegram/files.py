@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 from loguru import logger
 
-from nanobot.channel import Attachment, ChannelError, DeadlineExceeded, Files, Port
-from telegram.error import BadRequest, TelegramError
+from nanobot.channel import Attachment, ChannelError, DeadlineExceeded, Files, Port, RetryLater, believed
+from telegram.error import BadRequest, ChatMigrated, NetworkError, TelegramError
 
 from .api import UPLOAD_SECONDS, Api, says, translated
 from .wire import File, Message, files_of
@@ -18,6 +18,8 @@ from .wire import File, Message, files_of
 MAX_DOWNLOAD = 20 << 20  # bytes; api.telegram.org serves bots no larger file
 MAX_UPLOAD, MAX_PHOTO = 50 << 20, 10 << 20
 DOWNLOAD_SECONDS = 60.0
+MAX_WAIT = 60.0  # that Telegram may ask for before a download
+AGAIN = (1.0, 3.0)  # seconds before a download that the network cut off is tried again
 ENDINGS = {
     "photo": ".jpg",
     "voice": ".ogg",
@@ -27,9 +29,6 @@ ENDINGS = {
     "audio": ".mp3",
 }
 _MAGIC = (
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"GIF8", "image/gif"),
     (b"%PDF-", "application/pdf"),
     (b"OggS", "audio/ogg"),
     (b"ID3", "audio/mpeg"),
@@ -52,6 +51,7 @@ class Incoming:
 
     def __init__(self, api: Api, port: Port) -> None:
         self._api = api
+        self._clock = port.clock
         self._folder = port.media
         self._files = port.files
 
@@ -68,7 +68,7 @@ class Incoming:
                 )
                 continue
             try:
-                got.append(await self._fetch(file, name, kind))
+                got.append(await self._patiently(file, name, kind))
             except (TelegramError, ChannelError, DeadlineExceeded, OSError) as error:
                 logger.warning("telegram: file {} not fetched: {}", name, error)
                 reason = (
@@ -78,6 +78,18 @@ class Incoming:
                 )
                 problems.append(f"[The file {name} was not fetched: {reason}.]")
         return got, problems
+
+    async def _patiently(self, file: File, name: str, kind: str) -> Attachment:
+        for seconds in AGAIN:
+            try:
+                return await self._fetch(file, name, kind)
+            except (BadRequest, ChatMigrated):
+                raise
+            except RetryLater as error:
+                await self._clock.sleep(min(MAX_WAIT, max(seconds, error.seconds)))
+            except NetworkError:
+                await self._clock.sleep(seconds)
+        return await self._fetch(file, name, kind)
 
     async def _fetch(self, file: File, name: str, kind: str) -> Attachment:
         async with translated("getFile", DOWNLOAD_SECONDS):
@@ -97,7 +109,8 @@ def file_name(kind: str, file: File) -> str:
 
 
 def sniff(data: bytes, claimed: str, name: str, kind: str) -> str:
-    """The type by the file's first bytes; a claim to be an image is not believed without them."""
+    """The type by the file's first bytes; a claim to be a picture is not believed without them."""
+    claimed = believed(claimed, data)
     for magic, mime in _MAGIC:
         if data.startswith(magic):
             return (
@@ -105,14 +118,10 @@ def sniff(data: bytes, claimed: str, name: str, kind: str) -> str:
                 if mime == "application/zip" and not claimed
                 else (claimed if mime == "application/zip" else mime)
             )
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
     if data[4:8] == b"ftyp":
         return claimed if claimed.startswith(("audio/", "video/")) else "video/mp4"
     claimed = claimed or mimetypes.guess_type(name)[0] or {"voice": "audio/ogg"}.get(kind, "")
-    if claimed.startswith("image/") or not claimed:
-        return "application/octet-stream"
-    return claimed
+    return believed(claimed, data) or "application/octet-stream"
 
 
 def to_send(media: Sequence[Attachment], workspace: Path) -> list[Outgoing]:

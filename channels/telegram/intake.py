@@ -1,6 +1,7 @@
 """Updates on their way in: each chat in order, albums as one message, files fetched, then accepted durably."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +16,25 @@ from .api import Api, translated
 from .buttons import Buttons, answers
 from .chats import Chats
 from .files import Incoming
-from .wire import Me, Membership, Message, Press, Update, files_of, read_update, to_inbound
+from .late import Late
+from .wire import (
+    Me,
+    Membership,
+    Message,
+    Press,
+    Update,
+    files_of,
+    read_update,
+    sound,
+    thread_of,
+    to_inbound,
+)
 
 ALBUM_SECONDS = 0.6  # of silence after which an album is complete
 ALBUM_LONGEST = 3.0
 HELD_SECONDS = 600.0  # a chat waits so long for an update that could not be kept to come again
 TRIES = 3  # of an update that makes our own code fail
+ALBUMS = 1_000  # that are remembered
 
 
 class Album:
@@ -28,6 +42,7 @@ class Album:
 
     def __init__(self) -> None:
         self.messages: dict[int, Message] = {}
+        self.taken: frozenset[int] = frozenset()  # the ids it is accepted with, once it is gathered
         self.task: asyncio.Task[None] | None = None
         self.grew = asyncio.Event()
 
@@ -46,7 +61,9 @@ class Intake:
         self._files = Incoming(api, port)
         self._came_from = came_from
         self._lanes: dict[int, asyncio.Future[None]] = {}
+        self._late = Late(port, self._process)
         self._albums: dict[tuple[int, str], Album] = {}
+        self._complete: OrderedDict[tuple[int, str], frozenset[int]] = OrderedDict()  # albums' message ids
         self._failures: dict[int, int] = {}
         # Chat → its first update that could not be kept, and since when.
         self._held: dict[int, tuple[int, float]] = {}
@@ -58,6 +75,21 @@ class Intake:
         except msgspec.ValidationError as error:
             logger.warning("telegram: an update cannot be read and is left out: {}", error)
             return
+        await self._late.take(update, sound(raw))
+
+    async def resume(self) -> None:
+        """Take up what an earlier life confirmed before it was accepted."""
+        await self._late.resume()
+
+    async def close(self) -> None:
+        """Take in nothing more. What was confirmed and not accepted is taken up by the next start."""
+        await self._late.close()
+        gathering = [album.task for album in self._albums.values() if album.task is not None]
+        for task in gathering:
+            task.cancel()
+        await asyncio.gather(*gathering, return_exceptions=True)
+
+    async def _process(self, update: Update) -> None:
         chat_id, number = update.chat_id, update.update_id
         if not (update.message and (chat_id, update.message.media_group_id) in self._albums):
             self._wait_for_held(chat_id, number)
@@ -120,14 +152,22 @@ class Intake:
 
     async def _join_album(self, chat_id: int, number: int, message: Message) -> None:
         key = (chat_id, message.media_group_id)
-        album = self._albums.get(key)
+        album, complete = self._albums.get(key), self._complete.get(key)
+        taken = complete or (album.taken if album else frozenset())
+        if taken and message.message_id not in taken:
+            straggler = msgspec.structs.replace(message, media_group_id="")
+            await self._in_order(chat_id, number, lambda: self._message(straggler))
+            return
+        if complete:
+            return
         if album is None:
             album = self._albums[key] = Album()
             gather = self._in_order(chat_id, number, lambda: self._gather(key))
             album.task = asyncio.create_task(gather)
             album.task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        album.messages[message.message_id] = message
-        album.grew.set()
+        if not album.taken:
+            album.messages[message.message_id] = message
+            album.grew.set()
         assert album.task is not None
         await asyncio.shield(album.task)
 
@@ -142,10 +182,14 @@ class Intake:
                             await album.grew.wait()
             except TimeoutError:
                 pass  # complete
+            album.taken = frozenset(album.messages)
+            messages = [album.messages[number] for number in sorted(album.messages)]
+            await self._message(messages[0], *messages[1:])
+            self._complete[key] = album.taken
+            if len(self._complete) > ALBUMS:
+                self._complete.popitem(last=False)
         finally:
             del self._albums[key]
-        messages = [album.messages[number] for number in sorted(album.messages)]
-        await self._message(messages[0], *messages[1:])
 
     # --- what an update is about -------------------------------------------------------------------------------
 
@@ -175,10 +219,7 @@ class Intake:
         if inbound is None:
             return
         inbound = msgspec.structs.replace(
-            inbound,
-            # An album is known by its first message, whichever of them has the caption.
-            message_id=f"{chat.id}:{message.message_id}",
-            session=self._chats.session(inbound.chat_id, inbound.thread),
+            inbound, session=self._chats.session(inbound.chat_id, inbound.thread)
         )
         if any(files_of(one) for one in (message, *more)):
             inbound = await self._with_files(inbound, (message, *more))
@@ -214,10 +255,11 @@ class Intake:
         self._came_from(accepted.id, chat_id, message_id)
 
     async def _press(self, press: Press) -> None:
-        chat = press.message.chat if press.message else None
-        inbound = await self._buttons.read(
-            press, session=self._chats.session(str(chat.id), "") if chat else ""
+        message = press.message
+        session = (
+            self._chats.session(str(message.chat.id), thread_of(message)) if message and message.chat else ""
         )
+        inbound = await self._buttons.read(press, session=session)
         accepted = await self._port.accept(inbound) if inbound is not None else None
         if accepted is not None and inbound is not None and press.message is not None:
             self._accepted(accepted, inbound.chat_id, press.message.message_id)

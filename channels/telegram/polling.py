@@ -1,11 +1,7 @@
-"""Long polling whose offset moves only past what is durable.
-
-An update that is still on its way in (an album being gathered, a file being fetched) holds the offset back, but no
-other chat: the next polls return at once and bring the unconfirmed ones again, which are known and left alone.
-"""
+"""Long polling whose offset moves only past what is durable."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from loguru import logger
@@ -15,7 +11,7 @@ from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 
 from .api import Api, seconds_of
 
-HELD_SECONDS = 0.3  # between polls while something holds the offset back
+REFUSED_SECONDS, REFUSED_LONGEST = 0.3, 5.0  # between polls while something cannot be kept
 CONFLICT_SECONDS = (5.0, 15.0, 30.0, 60.0)
 REVOKED_SECONDS = 60.0
 OUTAGE_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -45,8 +41,6 @@ class Polling:
         self._take = take
         self._seconds = seconds
         self._offset = 0
-        # By update id; done ones wait for those before them.
-        self._under_way: dict[int, asyncio.Task[None]] = {}
         self._failures = 0  # polls in a row that failed
         self._refusals = 0  # rounds in a row in which something could not be kept
         self._told = False
@@ -56,58 +50,28 @@ class Polling:
     async def run(self) -> None:
         while True:
             try:
-                found = await self._api.updates(self._offset, 0 if self._under_way else self._seconds)
+                found = await self._api.updates(self._offset, self._seconds)
             except (TelegramError, DeadlineExceeded) as error:
                 await self._failed(error)
                 continue
             self._well()
-            for raw in found:
-                self._begin(raw)
-            if self._under_way:
-                await asyncio.wait(self._under_way.values(), timeout=HELD_SECONDS)
-                if self._settle():
-                    self._refusals = 0
-                else:  # a full disk, say: asked again, ever more slowly
-                    self._refusals += 1
-                    await self._port.clock.sleep(min(5.0, HELD_SECONDS * 2 ** min(self._refusals - 1, 6)))
+            if await self._take_all(found):
+                self._refusals = 0
+            else:  # a full disk, say: asked again, ever more slowly
+                self._refusals += 1
+                wait = REFUSED_SECONDS * 2 ** min(self._refusals - 1, 6)
+                await self._port.clock.sleep(min(REFUSED_LONGEST, wait))
 
-    async def close(self) -> None:
-        """Let what is under way come to its end, for a moment."""
-        if self._under_way:
-            _, late = await asyncio.wait(self._under_way.values(), timeout=3.0)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-            self._settle()
-
-    def _begin(self, raw: Any) -> None:
-        number = raw.get("update_id") if isinstance(raw, dict) else None
-        if not isinstance(number, int):
-            logger.warning("telegram: something that is no update came, and is left out")
-            return
-        if number >= self._offset and number not in self._under_way:
-            self._under_way[number] = asyncio.create_task(self._take(raw))
-
-    def _settle(self) -> bool:
-        """Move the offset past what is done, up to the first that is not; False where one could not be kept."""
-        for number in sorted(self._under_way):
-            task = self._under_way[number]
-            if not task.done():
-                return True
-            if task.cancelled() or task.exception() is not None:
-                self._drop_from(number)
+    async def _take_all(self, found: Sequence[Any]) -> bool:
+        """Move the offset past what is safe, up to the first that is not; False where there is such a one."""
+        numbered = {number: raw for raw in found if (number := number_of(raw)) >= max(0, self._offset)}
+        results = await asyncio.gather(*map(self._take, numbered.values()), return_exceptions=True)
+        for number, result in sorted(zip(numbered, results, strict=True)):
+            if isinstance(result, BaseException):
+                logger.warning("telegram: update {} not confirmed: {}", number, result)
                 return False
-            del self._under_way[number]
             self._offset = number + 1
         return True
-
-    def _drop_from(self, number: int) -> None:
-        """Nothing is confirmed from here on; what failed comes again."""
-        for one, task in list(self._under_way.items()):
-            if task.done() and (task.cancelled() or task.exception() is not None):
-                del self._under_way[one]
-                if one == number and not task.cancelled():
-                    logger.warning("telegram: update {} not confirmed: {}", number, task.exception())
 
     def _well(self) -> None:
         self._last = self._built = self._port.clock.monotonic()
@@ -146,3 +110,12 @@ class Polling:
                     )
                     await self._api.rebuild_polling()
                 await clock.sleep(OUTAGE_SECONDS[min(number, len(OUTAGE_SECONDS) - 1)])
+
+
+def number_of(raw: Any) -> int:
+    """An update's id; -1 where it is none."""
+    number = raw.get("update_id") if isinstance(raw, dict) else None
+    if isinstance(number, int):
+        return number
+    logger.warning("telegram: something that is no update came, and is left out")
+    return -1

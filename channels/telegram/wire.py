@@ -290,7 +290,7 @@ def to_inbound(message: Message, me: Me, *, channel: str, session: str = "") -> 
     above = "" if command else origin_line(message) or reply_context(message, me)
     return Inbound(
         channel=channel,
-        message_id=f"{chat.id}:{message.message_id}",
+        message_id=known_as(message, chat),
         chat_id=str(chat.id),
         thread=thread_of(message),
         text=f"{above}\n\n{text}" if above else text,
@@ -302,6 +302,11 @@ def to_inbound(message: Message, me: Me, *, channel: str, session: str = "") -> 
         sent_at=datetime.fromtimestamp(message.date, UTC) if 0 < message.date < 1 << 33 else None,
         meta={} if private else {"reply_to": message.message_id},
     )
+
+
+def known_as(message: Message, chat: Place) -> str:
+    """What a message is known by when it comes again or is changed; an album is one, whichever part of it comes."""
+    return f"{chat.id}:{f'album:{message.media_group_id}' if message.media_group_id else message.message_id}"
 
 
 def addressed(message: Message, me: Me, command: re.Match[str] | None) -> bool:

@@ -323,47 +323,6 @@ async def test_a_changed_message_is_handed_on_as_the_one_it_was(tmp_path: Path) 
     assert len(gateway.port.accepted) == 2
 
 
-async def test_files_come_with_their_message(tmp_path: Path) -> None:
-    async with house(tmp_path) as gateway:
-        file = gateway.slack.upload("../../etc/no tes\n.txt", b"some notes", "text/plain")
-        asked = await gateway.asked("DU1", "read this", files=[file])
-
-    [attachment] = asked.media
-    assert Path(attachment.path).read_bytes() == b"some notes"
-    assert Path(attachment.path).parent == gateway.port.media
-    assert (attachment.name, attachment.mime, attachment.size) == ("no tes.txt", "text/plain", 10)
-
-
-async def test_files_that_cannot_be_had_are_told_to_the_model(tmp_path: Path) -> None:
-    async with house(tmp_path, max_file_mb=1) as gateway:
-        lies = {**gateway.slack.upload("big.bin", b"x" * (2 << 20), "image/png"), "size": 10}
-        honest = gateway.slack.upload("huge.bin", b"x" * (2 << 20), "image/png")
-        elsewhere = {
-            **gateway.slack.upload("a.txt", b"x", "text/plain"),
-            "url_private_download": "https://evil.example/a",
-        }
-        asked = await gateway.asked("DU1", "", files=[lies, honest, elsewhere])
-        gateway.slack.refuses_html = True
-        page = gateway.slack.upload("page.pdf", b"%PDF", "application/pdf")
-        second = await gateway.asked("DU1", "and this", files=[page])
-
-    assert asked.media == ()
-    assert asked.text.count("could not be read") == 3
-    assert "not kept by Slack" in asked.text
-    assert "files:read" in second.text
-    assert list(gateway.port.media.iterdir()) == []
-
-
-async def test_files_of_somebody_who_is_not_let_in_are_removed(tmp_path: Path) -> None:
-    async with house(tmp_path) as gateway:
-        gateway.port.refuses = True
-        file = gateway.slack.upload("a.txt", b"x", "text/plain")
-        _, [way] = gateway.slack.say("DU1", "U1", "take this", files=[file])
-        assert await way.acked()
-
-    assert list(gateway.port.media.iterdir()) == []
-
-
 async def test_a_message_whose_name_hangs_is_kept_acknowledged_in_time_and_accepted_later(
     tmp_path: Path,
 ) -> None:

@@ -53,7 +53,7 @@ async def test_a_wrong_token_fails_without_being_shown(telegram: TelegramServer)
 
 
 async def test_a_webhook_of_somebody_else_is_told(telegram: TelegramServer) -> None:
-    telegram.webhook = {"url": "https://other.example.org"}
+    telegram.updates.webhook = {"url": "https://other.example.org"}
     found = await examine({"token": telegram.token, "api_url": telegram.url})
 
     assert ("warn", "a webhook is set: https://other.example.org") in [

@@ -5,10 +5,20 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
-from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, NetworkError
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    Conflict,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+)
 
-from tests.emulators.telegram import TelegramServer, drop_after
+from channels.telegram.api import seconds_of
+from tests.emulators.telegram import TelegramServer, drop_after, updates
 
 ANN, GROUP = 11, -100_500
 
@@ -41,7 +51,7 @@ async def test_unconfirmed_updates_come_again_and_an_offset_confirms(
 
 async def test_the_older_of_two_pollers_is_told_to_go(server: TelegramServer, bot: Bot) -> None:
     older = asyncio.create_task(bot.get_updates(timeout=5))
-    await server.until(lambda: server.pollers == 1)
+    await server.until(lambda: server.updates.pollers == 1)
     async with Bot(server.token, f"{server.url}/bot") as other:
         newer = asyncio.create_task(other.get_updates(timeout=5))
         with pytest.raises(Conflict):
@@ -55,8 +65,91 @@ async def test_a_webhook_and_polling_exclude_each_other(server: TelegramServer, 
     await bot.set_webhook("http://127.0.0.1:9/hook", secret_token="s")
     with pytest.raises(Conflict):
         await bot.get_updates(timeout=0)
-    with pytest.raises(BadRequest, match=r"(?i)https"):
-        await bot.set_webhook("http://example.org/hook")
+    with pytest.raises(RetryAfter):
+        await bot.set_webhook("https://example.org/hook")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"), [("http://example.org/hook", "https"), ("https://example.org:8080/", "ports 80, 88")]
+)
+async def test_a_webhook_has_its_scheme_and_its_ports(bot: Bot, url: str, reason: str) -> None:
+    with pytest.raises(BadRequest, match=rf"(?i){reason}"):
+        await bot.set_webhook(url)
+
+
+async def test_a_poll_that_is_repeated_waits_where_there_is_nothing(
+    server: TelegramServer, bot: Bot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updates, "REPEAT_SECONDS", 0.3)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await bot.get_updates(offset=1, timeout=0)
+    first = clock() - began
+    await bot.get_updates(offset=1, timeout=0)
+    second = clock() - began - first
+    server.say(ANN, "x")
+    await bot.get_updates(offset=1, timeout=0)
+    third = clock() - began - first - second
+
+    assert (first < 0.3, second >= 0.3, third < 0.3) == (True, True, True)
+
+
+async def test_by_webhook_a_chat_waits_for_its_answer_and_no_other_does(
+    server: TelegramServer, bot: Bot
+) -> None:
+    got: list[str] = []
+    release = asyncio.Event()
+
+    async def take(request: web.Request) -> web.Response:
+        got.append((await request.json())["message"]["text"])
+        if got[-1] == "slow":
+            await release.wait()
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/hook", take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await bot.set_webhook(f"http://127.0.0.1:{runner.addresses[0][1]}/hook")
+    for chat, text in ((ANN, "slow"), (ANN, "behind"), (GROUP, "beside")):
+        server.say(chat, text)
+    await server.until(lambda: len(server.world.updates) == 2)
+    before = list(got)
+    release.set()
+    await server.until(lambda: not server.world.updates)
+    await runner.cleanup()
+
+    assert (sorted(before), got[-1]) == (["beside", "slow"], "behind")
+
+
+async def test_a_press_is_answered_once_and_others_messages_stay(server: TelegramServer, bot: Bot) -> None:
+    posted = await bot.send_message(GROUP, "x")
+    query = server.press(GROUP, posted.message_id, "yes")
+    await bot.answer_callback_query(query)
+    with pytest.raises(BadRequest, match=r"(?i)too old"):
+        await bot.answer_callback_query(query)
+    with pytest.raises(BadRequest, match=r"(?i)can't be deleted"):
+        await bot.delete_message(GROUP, server.say(GROUP, "mine")["message_id"])
+
+
+async def test_its_limits_count_edits_and_grow_for_who_does_not_wait() -> None:
+    async with TelegramServer(limited=True) as server:
+        server.chat(ANN)
+        server.chat(GROUP)
+        async with Bot(server.token, f"{server.url}/bot") as bot:
+            posted = await bot.send_message(GROUP, "x")
+            for number in range(4):
+                await bot.edit_message_text(str(number), GROUP, posted.message_id)
+            waits = []
+            for _ in range(2):
+                with pytest.raises(RetryAfter) as raised:
+                    await bot.edit_message_text("y", GROUP, posted.message_id)
+                waits.append(seconds_of(raised.value))
+            await bot.send_message(ANN, "no other chat is concerned")
+
+    assert waits[0] == 1
+    assert waits[1] > 5
 
 
 async def test_privacy_mode_hides_what_is_not_for_the_bot(server: TelegramServer, bot: Bot) -> None:

@@ -238,7 +238,7 @@ async def test_fifty_chats_are_answered_while_one_is_flooded(life: Life, telegra
 async def test_the_same_message_twice_has_one_answer(life: Life, telegram: TelegramServer) -> None:
     async with life():
         message = telegram.say(ANN, "once")
-        telegram.replay = list(telegram.world.updates)
+        telegram.updates.replay = list(telegram.world.updates)
         telegram.again(message)
         telegram.say(ANN, "end")
         await telegram.until(lambda: "end" in words(telegram, ANN))
@@ -327,13 +327,16 @@ async def test_a_revoked_token_stops_this_channel_alone(life: Life, telegram: Te
 
 
 async def test_a_message_sent_while_tools_run_is_seen_to_be_heard(
-    life: Life, telegram: TelegramServer
+    life: Life, telegram: TelegramServer, tmp_path: Path
 ) -> None:
     async with life():
-        telegram.say(ANN, 'TOOL exec {"command": "sleep 0.7"}\nwork')
-        await telegram.until(lambda: telegram.chat(ANN).actions)
-        await asyncio.sleep(0.2)  # the tool runs
+        telegram.say(ANN, 'TOOL exec {"command": "touch on; while [ ! -e off ]; do sleep 0.05; done"}\nwork')
+        async with asyncio.timeout(10):
+            while not (tmp_path / "on").exists():
+                await asyncio.sleep(0.02)
         said = telegram.say(ANN, "and this")
         heard = telegram.chat(ANN).messages[said["message_id"]]
+        await telegram.until(lambda: not telegram.world.updates)
+        (tmp_path / "off").touch()
         await telegram.until(lambda: heard.reaction == "👀")
         await telegram.until(lambda: telegram.texts(ANN))

@@ -163,10 +163,10 @@ async def test_odd_updates_are_left_out_and_nothing_stops(tmp_path: Path) -> Non
         world.update(message={"message_id": "not a number", "chat": []})
         world.update(message=None)
         world.update(message={"message_id": 1, "chat": {"id": ANN, "type": "private"}, "from": {"id": "x"}})
-        gateway.server.replay = [{"no_update_id": 1}]
+        gateway.server.updates.replay = [{"no_update_id": 1}]
         world.update(chat_member={"strange": True})
         message = await gateway.asked(ANN, "still here")
-        await gateway.server.until(lambda: gateway.server.confirmed > world._update)
+        await gateway.server.until(lambda: gateway.server.updates.confirmed > world._update)
 
         assert message.text == "still here"
         assert len(gateway.port.accepted) == 1
@@ -194,7 +194,7 @@ async def test_a_burst_in_one_chat_keeps_its_order(tmp_path: Path) -> None:
 async def test_the_same_update_twice_is_accepted_once(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         message = gateway.server.say(ANN, "once")
-        gateway.server.replay = list(gateway.server.world.updates)
+        gateway.server.updates.replay = list(gateway.server.world.updates)
         gateway.server.again(message)
         await gateway.asked(BOB, "end")
         await gateway.server.until(lambda: not gateway.server.world.updates)
@@ -223,7 +223,7 @@ async def test_an_album_is_one_message(tmp_path: Path) -> None:
             caption = {"caption": "look"} if number == 1 else {}
             gateway.server.say(ANN, photo=photo, media_group_id="g1", **caption)
             if number == 1:
-                await gateway.server.until(lambda: gateway.server.pollers == 0)
+                await gateway.server.until(lambda: gateway.server.updates.pollers == 0)
         gateway.server.say(BOB, "meanwhile")
         first, album = await gateway.arrival(), await gateway.arrival()
         await gateway.server.until(lambda: not gateway.server.world.updates)

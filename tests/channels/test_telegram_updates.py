@@ -27,9 +27,9 @@ async def test_the_offset_moves_only_past_what_was_kept(tmp_path: Path) -> None:
         gateway.server.say(ANN, "hello")
         update = gateway.server.world.updates[-1]["update_id"]
         await gateway.server.until(lambda: gateway.port.fails is None)
-        assert gateway.server.confirmed <= update
+        assert gateway.server.updates.confirmed <= update
         message = await gateway.arrival()
-        await gateway.server.until(lambda: gateway.server.confirmed > update)
+        await gateway.server.until(lambda: gateway.server.updates.confirmed > update)
 
         assert message.text == "hello"
 
@@ -50,13 +50,13 @@ async def test_a_second_poller_is_one_clear_problem_and_goes_away_with_it(
 ) -> None:
     monkeypatch.setattr(polling, "CONFLICT_SECONDS", (0.3,))
     async with house(tmp_path) as gateway:
-        await gateway.server.until(lambda: gateway.server.pollers == 1)
+        await gateway.server.until(lambda: gateway.server.updates.pollers == 1)
         async with aiohttp.ClientSession() as rival:
             url = f"{gateway.server.url}/bot{gateway.server.token}/getUpdates?timeout=1"
             async with rival.get(url):
                 pass
-        await gateway.server.until(lambda: gateway.server.pollers == 1)
-        assert gateway.server.conflicts
+        await gateway.server.until(lambda: gateway.server.updates.pollers == 1)
+        assert gateway.server.updates.conflicts
         assert "another program" in gateway.port.problem
         await gateway.asked(ANN, "hello")
         await gateway.server.until(lambda: not gateway.server.world.updates)

@@ -33,8 +33,8 @@ class TelegramPlatform:
         if fails:  # the poll that follows the refusal confirms nothing
             await self._server.until(lambda: self.port.fails is None)
             self._open[id] = update
-            return bool(self._server.confirmed > update)
-        await self._server.until(lambda: self._server.confirmed > update)
+            return bool(self._server.updates.confirmed > update)
+        await self._server.until(lambda: self._server.updates.confirmed > update)
         return True
 
     async def shown(self, chat: int) -> list[str]:

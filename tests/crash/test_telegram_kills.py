@@ -11,7 +11,7 @@ import pytest
 
 from tests.crash.process import GatewayProcess
 from tests.emulators.openai import OpenAIServer
-from tests.emulators.telegram import TelegramServer, drop_after, flood
+from tests.emulators.telegram import TelegramServer, drop_after, flood, hang
 
 KILLS = int(os.environ.get("NANOBOT_KILLS", "20")) // 4
 ANN, GROUP = 11, -100_500
@@ -104,6 +104,29 @@ async def test_a_kill_while_a_private_answer_streams_brings_it_once(
     await process.terminate()
 
     assert telegram.texts(ANN) == [whole]
+
+
+async def test_a_kill_while_a_file_is_fetched_loses_neither_it_nor_what_was_said_after_it(
+    gateway: Start, telegram: TelegramServer
+) -> None:
+    process = gateway()
+    await process.start()
+    telegram.fail("getFile", hang(30.0))
+    file_id = telegram.world.file("a.txt", b"text")
+    document = {"file_id": file_id, "file_unique_id": "u", "file_name": "a.txt", "mime_type": "text/plain"}
+    telegram.say(ANN, document=document, caption="read it")
+    telegram.say(ANN, "please")
+    await telegram.until(lambda: not telegram.world.updates, 30)  # both are confirmed, so they must be kept
+    await process.kill()
+    await process.start()
+    await telegram.until(lambda: any("please" in text for text in telegram.texts(ANN)), 30)
+    telegram.say(ANN, "end")
+    await telegram.until(lambda: "echo: end" in telegram.texts(ANN), 30)
+    await process.terminate()
+    said = " ".join(telegram.texts(ANN))
+
+    assert [said.count(word) for word in ("read it", "a.txt", "please")] == [1, 1, 1]
+    assert said.index("read it") < said.index("please")
 
 
 async def test_a_kill_after_an_edit_brings_one_answer_to_what_the_message_says_now(

@@ -44,7 +44,9 @@ class TelegramUsers:
         self.server.say(message.chat + 1, message.text)
 
     def accepted(self) -> int:
-        waiting = sum(1 for one in self.server.world.updates if one["update_id"] >= self.server.confirmed)
+        waiting = sum(
+            1 for one in self.server.world.updates if one["update_id"] >= self.server.updates.confirmed
+        )
         return sum(len(one.said) for one in self._chats) - waiting
 
     def hit(self, fault: Fault, name: str) -> Callable[[], None] | None:

@@ -315,6 +315,9 @@ class SlackServer:
         return web.Response(text=f"OK - {len(data)}")
 
     async def _download(self, request: web.Request) -> web.Response:
+        fault = self._faults.take("download", "")
+        if fault is not None:
+            return cut(request) if fault.lost else web.Response(status=fault.status or 503)
         found = self.workspace.files.get(request.match_info["id"])
         right = request.headers.get("authorization") == f"Bearer {self.bot_token}"
         if found is None or not right or self.refuses_html:

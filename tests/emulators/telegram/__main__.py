@@ -12,7 +12,7 @@ from tests.emulators.telegram.server import TOKEN, TelegramServer
 
 
 async def serve(port: int, token: str) -> None:
-    server = TelegramServer(token)
+    server = TelegramServer(token, limited=True)
     print(await server.start(port), flush=True)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -116,8 +116,12 @@ class Methods:
 
     def deletemessage(self, params: Params) -> Any:
         chat = self.world.place(params.get("chat_id"))
-        if chat.messages.pop(int(params.get("message_id", 0)), None) is None:
+        posted = chat.messages.get(int(params.get("message_id", 0)))
+        if posted is None:
             raise bad("message to delete not found")
+        if chat.kind != "private" and posted.sender != BOT_ID:
+            raise bad("message can't be deleted")
+        del chat.messages[posted.id]
         return True
 
     def sendchataction(self, params: Params) -> Any:
@@ -142,8 +146,9 @@ class Methods:
 
     def answercallbackquery(self, params: Params) -> Any:
         query = str(params.get("callback_query_id", ""))
-        if not query.startswith("cb"):
+        if query not in self.world.queries:
             raise bad("query is too old and response timeout expired or query ID is invalid")
+        self.world.queries.remove(query)
         self.world.answered.append(query)
         return True
 

@@ -1,7 +1,6 @@
-"""The HTTP side: calls, long polling with its offsets, the webhook, files, and the faults a test asks for."""
+"""The HTTP side: calls, files, a person at the keyboard, and the faults a test asks for."""
 
 import asyncio
-import contextlib
 import json
 import socket
 import time
@@ -9,17 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Self
 
-import aiohttp
 import msgspec
 from aiohttp import web
 
-from tests.emulators.telegram.errors import ApiError, bad
+from tests.emulators.telegram.errors import ApiError
 from tests.emulators.telegram.faults import Fault
 from tests.emulators.telegram.methods import Methods
+from tests.emulators.telegram.rates import Rates
+from tests.emulators.telegram.updates import Updates
 from tests.emulators.telegram.world import Chat, Posted, World
 
 TOKEN = "7000001:test-token"
-MAX_POLL = 50.0
 JSON_FIELDS = ("entities", "reply_markup", "reply_parameters", "reaction", "commands", "allowed_updates")
 
 
@@ -37,26 +36,24 @@ class Call(msgspec.Struct):
 
 
 class TelegramServer:
-    """One bot's API. The world behind it is `world`; what went through is `calls`."""
+    """One bot's API. The world behind it is `world`, the way to the bot `updates`; what went through is `calls`.
 
-    def __init__(self, token: str = TOKEN, **options: Any) -> None:
+    With `limited` the platform's own limits hold; without, tests say who is flooded.
+    """
+
+    def __init__(self, token: str = TOKEN, *, limited: bool = False, **options: Any) -> None:
         self.token = token
         self.world = World(**options)
         self.methods = Methods(self.world)
         self.calls: list[Call] = []
-        self.confirmed = 0  # every update with a smaller id was confirmed
-        self.pollers = 0
-        self.conflicts = 0
-        self.replay: list[dict[str, Any]] = []  # updates that the next poll brings once more
-        self.webhook: dict[str, Any] = {}
+        self.rates = Rates() if limited else None
+        self.updates = Updates(self.world, self.touch, lambda: self._changed)
         self.revoked = False
         self.down = False  # connections are cut without an answer
         self.url = ""
         self._faults: dict[str, list[Fault]] = defaultdict(list)
         self._changed = asyncio.Event()
-        self._poller: asyncio.Event | None = None
         self._runner: web.AppRunner | None = None
-        self._pusher: asyncio.Task[None] | None = None
         self.port = 0
         self._polls: set[asyncio.Transport] = set()
 
@@ -78,9 +75,7 @@ class TelegramServer:
         return self.url
 
     async def stop(self) -> None:
-        if self._pusher:
-            self._pusher.cancel()
-            await asyncio.gather(self._pusher, return_exceptions=True)
+        await self.updates.close()
         if self._runner:
             await self._runner.cleanup()
 
@@ -196,21 +191,22 @@ class TelegramServer:
     async def _do(self, method: str, params: dict[str, Any]) -> Any:
         match method.lower():
             case "getupdates":
-                return await self._get_updates(params)
+                return await self.updates.get(params)
             case "setwebhook":
-                return self._set_webhook(params)
+                return self.updates.set_webhook(params)
             case "deletewebhook":
-                self._set_webhook({})
-                return True
+                return self.updates.set_webhook({**params, "url": ""})
             case "getwebhookinfo":
                 return {
-                    "url": self.webhook.get("url", ""),
+                    "url": self.updates.webhook.get("url", ""),
                     "has_custom_certificate": False,
                     "pending_update_count": len(self.world.updates),
                 }
         found = self.methods.find(method)
         if found is None:
             raise ApiError(404, "Not Found: method not found")
+        if self.rates and (chat := self.world.chats.get(int(params.get("chat_id", 0)))):
+            self.rates.check(method.lower(), chat)
         return found(params)
 
     def _fault(self, method: str, call: Call) -> Fault | None:
@@ -233,91 +229,6 @@ class TelegramServer:
         if request.transport is not None:
             request.transport.abort()
         return web.Response(status=500)
-
-    # --- updates ---------------------------------------------------------------------------------------------
-
-    async def _get_updates(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        if self.webhook:
-            raise ApiError(
-                409, "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first"
-            )
-        if self._poller is not None:  # the older one is told to go away
-            self._poller.set()
-        mine = self._poller = asyncio.Event()
-        self.pollers += 1
-        try:
-            if params.get("allowed_updates") is not None:
-                self.world.allowed = params["allowed_updates"]
-            offset = int(params.get("offset", 0))
-            if offset < 0:
-                kept = self.world.updates[offset:]
-                offset = kept[0]["update_id"] if kept else 0
-            self.confirmed = max(self.confirmed, offset)
-            self.world.updates = [one for one in self.world.updates if one["update_id"] >= offset]
-            self.touch()
-            ends = time.monotonic() + min(float(params.get("timeout", 0)), MAX_POLL)
-            while True:
-                if mine.is_set():
-                    self.conflicts += 1
-                    raise ApiError(
-                        409,
-                        "Conflict: terminated by other getUpdates request; "
-                        "make sure that only one bot instance is running",
-                    )
-                repeated, self.replay = self.replay, []
-                found = [*repeated, *self.world.updates]
-                left = ends - time.monotonic()
-                if found or left <= 0:
-                    return found[: int(params.get("limit", 100))]
-                changed = self._changed
-                waits = [asyncio.ensure_future(mine.wait()), asyncio.ensure_future(changed.wait())]
-                await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                for wait in waits:
-                    wait.cancel()
-        finally:
-            self.pollers -= 1
-            if self._poller is mine:
-                self._poller = None
-
-    def _set_webhook(self, params: dict[str, Any]) -> bool:
-        url = params.get("url", "")
-        if url and not url.startswith(("https://", "http://127.0.0.1:")):
-            raise bad("bad webhook: An HTTPS URL must be provided for webhook")
-        secret = params.get("secret_token", "")
-        if secret and not (len(secret) <= 256 and secret.replace("_", "a").replace("-", "a").isalnum()):
-            raise bad("secret token contains illegal symbols")
-        self.webhook = dict(params) if url else {}
-        if params.get("allowed_updates") is not None:
-            self.world.allowed = params["allowed_updates"]
-        if self._pusher:
-            self._pusher.cancel()
-            self._pusher = None
-        if url:
-            self._pusher = asyncio.create_task(self._push(url, secret))
-        return True
-
-    async def _push(self, url: str, secret: str) -> None:
-        """Send updates one after another until each is taken, more and more slowly."""
-        headers = {"X-Telegram-Bot-Api-Secret-Token": secret} if secret else {}
-        delay = 0.05
-        async with aiohttp.ClientSession(headers=headers) as session:
-            while True:
-                if not self.world.updates:
-                    await self._changed.wait()
-                    continue
-                update = self.world.updates[0]
-                taken = False
-                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                    async with session.post(url, json=update) as response:
-                        taken = 200 <= response.status < 300
-                if taken:
-                    self.world.updates.remove(update)
-                    self.confirmed = max(self.confirmed, update["update_id"] + 1)
-                    delay = 0.05
-                    self.touch()
-                else:
-                    await asyncio.sleep(delay)
-                    delay = min(delay * 2, 2.0)
 
     # --- files, and a person at the keyboard -----------------------------------------------------------------
 

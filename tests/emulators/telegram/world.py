@@ -9,6 +9,11 @@ from tests.emulators.telegram.errors import ApiError, bad
 
 BOT_ID = 7_000_001
 DRAFT_SECONDS = 30.0
+ASKED_FOR = (
+    "chat_member",
+    "message_reaction",
+    "message_reaction_count",
+)  # updates that come to those who name them
 
 
 class Posted(msgspec.Struct):
@@ -81,7 +86,8 @@ class World:
         self.updates: list[dict[str, Any]] = []
         self.allowed: list[str] | None = None
         self.commands: list[dict[str, str]] = []
-        self.answered: list[str] = []  # callback queries
+        self.queries: set[str] = set()  # callback queries whose spinner turns
+        self.answered: list[str] = []
         self._message = 100
         self._update = 5_000
         self._callback = 0
@@ -170,6 +176,7 @@ class World:
         chat = self.chat(chat_id)
         self._callback += 1
         query = f"cb{self._callback}"
+        self.queries.add(query)
         posted = chat.messages[message_id]
         message = {
             "message_id": message_id,
@@ -195,8 +202,7 @@ class World:
         """Queue an update; the bot gets it unless it asked not to."""
         self._update += 1
         [kind] = content
-        allowed = self.allowed
-        if allowed is None or not allowed or kind in allowed:
+        if kind in self.allowed if self.allowed else kind not in ASKED_FOR:
             self.updates.append({"update_id": self._update, **content})
         return self._update
 
