@@ -126,6 +126,40 @@ def test_a_hard_link_made_after_an_earlier_look_is_refused_too(boundary: Boundar
         boundary.read("a/new.txt", 1_000)
 
 
+def test_a_clock_that_was_set_back_makes_no_hard_link_older_than_the_look(
+    boundary: Boundary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.link(boundary.root / "a/b/file.txt", boundary.root / "a/twin.txt")
+    fast = time.time() + 3_600
+    with monkeypatch.context() as clock:
+        clock.setattr(time, "time", lambda: fast)
+        assert boundary.read("a/twin.txt", 1_000) == b"inside"
+    fresh = boundary.root / ".nanobot/sessions/new.jsonl"
+    fresh.write_text("secret")
+    os.link(fresh, boundary.root / "a/new.txt")
+    with pytest.raises(Refused):
+        boundary.read("a/new.txt", 1_000)
+
+
+def test_removing_what_is_not_there_is_well_and_what_is_no_file_an_error(boundary: Boundary) -> None:
+    boundary.remove("a/nothing.txt")
+    boundary.remove("nowhere/nothing.txt")
+    with pytest.raises(ToolError, match=r"^a: "):
+        boundary.remove("a")
+
+
+def test_a_workspace_that_went_away_is_told_like_any_other_trouble(boundary: Boundary) -> None:
+    boundary.root.rename(boundary.root.with_name("elsewhere"))
+    for attempt in (
+        lambda: boundary.read("a/b/file.txt", 1_000),
+        lambda: boundary.write("new.txt", b"x"),
+        lambda: boundary.scan(()),
+        lambda: list(boundary.walk()),
+    ):
+        with pytest.raises(ToolError):
+            attempt()
+
+
 def test_a_state_directory_elsewhere_in_the_workspace_is_hidden_as_well(tmp_path: Path) -> None:
     state = tmp_path / "var" / "state"
     state.mkdir(parents=True)

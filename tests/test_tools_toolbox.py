@@ -1,5 +1,6 @@
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,16 @@ async def test_a_folder_of_results_that_became_a_link_leads_nowhere(desk: Desk, 
     result = await use(desk, answering("long", "x" * 20_000))
     assert "the rest is lost" in result.text
     assert list(victim.iterdir()) == []
+
+
+async def test_a_long_result_of_a_tool_that_removed_the_workspace_is_a_result(desk: Desk) -> None:
+    @tool("wreck", "For this test.")
+    async def wreck(arguments: Nothing, context: ToolContext) -> ToolResult:
+        await asyncio.to_thread(shutil.rmtree, desk.workspace)
+        return ToolResult("x" * 20_000)
+
+    result = await use(desk, wreck)
+    assert "the rest is lost" in result.text
 
 
 async def test_old_and_too_many_results_are_removed(desk: Desk) -> None:

@@ -91,7 +91,10 @@ class Boundary:
     def directory(self, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
         """A descriptor of the directory, reached step by step without following a link."""
         hidden = self._hidden_identities()
-        current = os.open(self.root, _DIRECTORY)
+        try:
+            current = os.open(self.root, _DIRECTORY)
+        except OSError as error:
+            raise ToolError(f"{self.root}: {error.strerror}") from error
         try:
             for depth, part in enumerate(parts):
                 shown = "/".join(parts[: depth + 1])
@@ -171,8 +174,16 @@ class Boundary:
     def remove(self, path: str) -> None:
         """Unlink a file; one that is not there is well."""
         parts = self.locate(path, writing=True)
-        with suppress(FileNotFoundError), self.directory(parts[:-1]) as parent:
-            os.unlink(parts[-1], dir_fd=parent)
+        try:
+            with self.directory(parts[:-1]) as parent:
+                os.unlink(parts[-1], dir_fd=parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ToolError(f"{path}: {error.strerror}") from error
+        except ToolError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
 
     def scan(self, parts: Sequence[str]) -> list[Entry]:
         """What a directory holds, sorted by name, without what is hidden."""
@@ -222,12 +233,16 @@ class Boundary:
         return found
 
     def _refuse_shared(self, facts: os.stat_result, shown: str) -> None:
-        """Refuse a hidden file under another name. A hard link changes the file's ctime, so an older look stays true."""
+        """Refuse a hidden file under another name. A hard link changes the file's ctime, so an older look stays true.
+
+        Unless the clock was set back since: then the look is no older than what it is compared with.
+        """
         if facts.st_nlink < 2 and _identity(facts) not in self._hidden_identities():
             return
         taken, inodes = self._linked
-        if facts.st_ctime > taken - _MARGIN:
-            taken, inodes = time.time(), frozenset(_inodes(self.hidden))
+        now = time.time()
+        if facts.st_ctime > taken - _MARGIN or now < taken:
+            taken, inodes = now, frozenset(_inodes(self.hidden))
             self._linked = (taken, inodes)
         if _identity(facts) in inodes:
             raise Refused(f"{shown} is a second name of a file of nanobot itself, and tools cannot reach it")

@@ -6,6 +6,7 @@ With an encrypted state there is no such file: what lies in the workspace is pla
 import hashlib
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nanobot.errors import ToolError
@@ -45,14 +46,15 @@ def _kept(security: SecurityContext, workspace: Path, session: str, call: str, t
     try:
         boundary = security.within(workspace).boundary
         boundary.write(path, text.encode(), durable=False)
-        prune(boundary)
     except ToolError as error:
         return f"the rest is lost: {error}"
+    with suppress(ToolError):  # the folder may go away while it is looked through
+        prune(boundary)
     return f"the whole result is in {path}: read_file with offset and limit, or grep"
 
 
 def prune(boundary: Boundary, now: float | None = None) -> int:
-    """Remove all but the newest files, and those older than a week; returns how many."""
+    """Remove all but the newest files, and those older than a week, as far as they can be; returns how many."""
     moment = time.time() if now is None else now
     found = [
         (entry.modified, "/".join((*parts, entry.name)))
@@ -64,6 +66,9 @@ def prune(boundary: Boundary, now: float | None = None) -> int:
     old = [path for at, path in found[:KEEP_FILES] if at < moment - KEEP_SECONDS] + [
         p for _, p in found[KEEP_FILES:]
     ]
+    removed = 0
     for path in old:
-        boundary.remove(path)
-    return len(old)
+        with suppress(ToolError):  # one that cannot be removed keeps no other
+            boundary.remove(path)
+            removed += 1
+    return removed
