@@ -174,7 +174,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             limits=Limits(idle_turns=limits.max_idle_turns),
             board=board,
             later=scheduler,
-            busy=children.records.running,
+            busy=children.records.beside,
         )
         goal_desk = GoalDesk(goals, Verifier(toolbox, models, prompts, transcripts, clock))
         surroundings = Surroundings(security, clock)

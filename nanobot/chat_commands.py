@@ -147,12 +147,14 @@ class ChatCommands:
         except ConfigError as error:
             model = f"none ({error})"
         state = await self._states.of(key)
+        goal = await self._goals.load(key)
         queued = f", {running.queued} waiting" if running.queued else ""
         uptime = int(self._clock.monotonic() - self._since)
         return "\n".join(
             (
                 f"**{standing(state.life)}**{queued}{because(state.life)}",
                 f"Model: {model}",
+                *([goal_texts.standing(goal, self._clock.now())] if goal is not None and goal.open else []),
                 f"Session: {key}, {len(transcript.messages)} messages",
                 *state.lines(self._clock.now()),
                 f"Gateway: version {__version__}, up {uptime // 3600} h {uptime % 3600 // 60} min",

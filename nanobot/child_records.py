@@ -54,6 +54,10 @@ class ChildRecords:
     def running(self, session: str) -> int:
         return sum(1 for one in self._children.values() if one.parent == session and not one.ended)
 
+    def beside(self, session: str) -> int:
+        """How many of its own are at work while no call of it waits for them."""
+        return sum(1 for one in self.of(session) if not one.ended and not one.awaited)
+
     def by_id(self, child_id: str) -> Child | None:
         return self._children.get(child_id)
 

@@ -14,7 +14,8 @@ from nanobot.clock import Clock, deadline, stamp
 from nanobot.conversation import STORE_SECONDS, user_line
 from nanobot.events import Event, TurnEnded, Usage
 from nanobot.goal import shown
-from nanobot.goals import Goals, Plan
+from nanobot.goal_plan import Plan
+from nanobot.goals import Goals
 from nanobot.messages import Line, Outbound
 from nanobot.store import Claim, Delivery, Row, Transcript
 from nanobot.workbench import Workbench

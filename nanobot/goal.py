@@ -135,6 +135,7 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
     failures: Count = 0  # turns in a row that failed
     fumbles: Count = 0
     wrapping: bool = False  # the last turn of the budget is under way
+    resting: str = ""  # since when it waits for what it delegated
     said: str = ""
     did: str = ""
 
@@ -190,7 +191,15 @@ def move(goal: Goal, what: Move, now: datetime, *, by: str = "", reason: str = "
         more = " `/goal <objective>` begins another." if goal.status in ENDED else ""
         raise IllegalMove(f"This goal is {worded(goal.status)}; it cannot be {DONE_TO[what]}.{more}")
     if what in ("answer", "resume"):
-        fields |= {"question": "", "reason": "", "idle": 0, "repeats": 0, "failures": 0, "fumbles": 0}
+        fields |= {
+            "question": "",
+            "reason": "",
+            "resting": "",
+            "idle": 0,
+            "repeats": 0,
+            "failures": 0,
+            "fumbles": 0,
+        }
         fields["run"] = goal.run + 1
         if what == "resume":
             fields["refusals"] = ()

@@ -97,7 +97,9 @@ class GoalCommands:
         goal = await self._goals.load(call.message.address.key)
         if goal is None:
             return f"There is no goal here.\n\n{USAGE}"
-        return goal_texts.details(goal, self._goals.clock.now())
+        return goal_texts.details(
+            goal, self._goals.clock.now(), self._goals.helpers(call.message.address.key)
+        )
 
     async def _begin(self, call: Invocation) -> str:
         text, when = call.argument, None
@@ -147,7 +149,10 @@ class GoalCommands:
         key = call.message.address.key
         goal = await self._goals.move(key, "pause", reason="paused")
         self._actors.interrupt_goal(key)
-        return f"Paused: {goal.title}. `/goal resume` goes on with what was done."
+        told = f"Paused: {goal.title}. `/goal resume` goes on with what was done."
+        if helpers := self._goals.helpers(key):
+            told += f" {goal_texts.counted(helpers)} still at work; `/stop` ends them too."
+        return told
 
     async def _resume(self, call: Invocation) -> str:
         key = call.message.address.key

@@ -84,9 +84,12 @@ def progress_notes(goal: Goal) -> dict[str, Any]:
     return {"goal": goal.id, "buttons": buttons}
 
 
-def details(goal: Goal, now: datetime) -> str:
-    """What `/goal` shows."""
+def details(goal: Goal, now: datetime, helpers: int = 0) -> str:
+    """What `/goal` shows; `helpers` are the sub-sessions at work."""
     parts = [progress(goal, now), goal.objective if goal.objective != goal.title else ""]
+    if goal.open and helpers:
+        waits = "It waits for" if goal.status == "active" and goal.resting else "At work besides:"
+        parts.append(f"{waits} {counted(helpers)}; `/tasks` lists them.")
     if goal.question:
         parts.append(f"It asks: {goal.question}")
     if goal.checks:
@@ -99,6 +102,15 @@ def details(goal: Goal, now: datetime) -> str:
         parts.append(f"Evidence: {goal.evidence}")
     parts.append(f"Used of its budget: {spending(goal)}.")
     return "\n\n".join(part for part in parts if part)
+
+
+def standing(goal: Goal, now: datetime) -> str:
+    """A goal in one line, for `/status`."""
+    return f"Goal: {goal.title} ({worded(goal.status)}, {_used(goal, now)})"
+
+
+def counted(helpers: int) -> str:
+    return f"{helpers} sub-session{'s' if helpers > 1 else ''}"
 
 
 def announcement(goal: Goal, said: str, now: datetime) -> str:

@@ -6,17 +6,18 @@ that commit. Its message id is made of the goal, its run and the turn's number, 
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 from loguru import logger
 
 from nanobot import goal as rules
 from nanobot import goal_texts
-from nanobot.clock import Clock
+from nanobot.clock import Clock, stamp
 from nanobot.events import Event, GoalChanged, Usage
 from nanobot.goal import ENDED, Budget, Goal, IllegalMove, Malformed, Move
 from nanobot.goal_facts import RESULT, facts_of
+from nanobot.goal_plan import NOTHING, Board, Later, Plan
 from nanobot.goal_turns import Limits, Rest, after_turn, fumbled, last_turn, rest
 from nanobot.messages import Inbound, Line
 from nanobot.prompts import Prompts
@@ -27,37 +28,6 @@ COMPLETE = "complete_goal"
 DELEGATED_SECONDS = 300.0  # a goal looks after what it delegated this often; its end wakes it at once
 # Seconds before a turn follows one that failed: a provider that is down for an hour does not end a night's work.
 RETRY_SECONDS = (15.0, 60.0, 300.0, 900.0, 1_800.0)
-
-
-class Later(Protocol):
-    """Who hands a message in when its time has come."""
-
-    async def postpone(self, message: Inbound, at: datetime) -> None:
-        """Durable on return; the newest time for the same message id counts."""
-        ...
-
-
-class Board(Protocol):
-    """Where a goal's progress is shown, live and lossy."""
-
-    def show(self, goal: Goal) -> None: ...
-
-    def wanted(self, channel: str) -> bool:
-        """Whether a channel shows a goal by one edited message, and its turns not at all."""
-        ...
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """What a turn's commit contains because of a goal. `quiet`: the turn's text is for nobody."""
-
-    goal: Goal | None = None
-    quiet: bool = False
-    announcement: str = ""
-    follow_up: Inbound | None = None
-    meta: dict[str, Any] = {}  # for the adapter, with the turn's reply
-
-
-NOTHING = Plan()
 
 
 class Goals:
@@ -85,7 +55,7 @@ class Goals:
         self._limits = limits or Limits()
         self._retry_seconds = retry_seconds
         self._later = later
-        self._busy = busy  # how many sub-sessions of a session are at work
+        self._busy = busy  # how many sub-sessions of a session are at work beside it
         self._board = board
         self._active: set[str] = set()  # sessions whose goal was active when last seen
         self._led: dict[str, str] = {}  # session → the goal's own turn that was begun last
@@ -281,6 +251,10 @@ class Goals:
         self._led[key] = claim.turn
         return "turn"
 
+    def helpers(self, key: str) -> int:
+        """How many sub-sessions are at work beside a session."""
+        return self._busy(key)
+
     def leads(self, key: str, turn: str) -> bool:
         """Whether a turn is one of the goal's own."""
         return self._led.get(key) == turn
@@ -295,7 +269,7 @@ class Goals:
         present = self.of(transcript)
         if present is None or present.status != "active":
             return Rest(ends=True)
-        return rest(present, usage.input + usage.output, seconds)
+        return rest(present, usage.input + usage.output, seconds + self._rested(present, seconds))
 
     async def after(
         self, key: str, claim: Claim, transcript: Transcript, final: Line, heard: Sequence[Inbound]
@@ -312,10 +286,12 @@ class Goals:
         if own:
             facts = facts_of(transcript.messages, claim.turn, final)
             delegated = self._busy(key) > 0 and facts.waited
-            if delegated:
-                facts = msgspec.structs.replace(facts, waits=True)
             if present.turn != claim.turn:
-                counted = after_turn(present, facts, self._limits, self.clock.now())
+                now = self.clock.now()
+                took = facts.seconds + self._rested(present, facts.seconds)
+                facts = msgspec.structs.replace(facts, waits=delegated, seconds=took)
+                counted = after_turn(present, facts, self._limits, now)
+                counted = msgspec.structs.replace(counted, resting=stamp(now) if delegated else "")
                 present = await self.save(key, counted, claim.turn)
         self._note(key, present)
         announcement = ""
@@ -323,11 +299,11 @@ class Goals:
             self._show(present)
             words = "" if final.get("injected") == "failed" else str(final.get("content") or "")
             announcement = goal_texts.announcement(present, words, self.clock.now())
-        follow_up = self.follow_up(key, present)
-        wait = self._pause(present, delegated=delegated)
-        if follow_up is not None and wait and self._later is not None:
-            await self._later.postpone(follow_up, self.clock.now() + timedelta(seconds=wait))
-            follow_up = None
+        spoken = any(one.kind == "user" for one in heard) and final.get("injected") not in (
+            "command",
+            "failed",
+        )
+        follow_up = await self._next(key, present, own=own, spoken=spoken, delegated=delegated)
         if not (present.open or own or present.by == claim.turn or claim.session != key):
             return NOTHING  # it ended before this turn and is not news
         meta = {}
@@ -356,11 +332,34 @@ class Goals:
             meta={"goal": goal.id, "number": goal.number},
         )
 
+    async def _next(
+        self, key: str, goal: Goal, *, own: bool, spoken: bool, delegated: bool
+    ) -> Inbound | None:
+        """The row of the goal's next turn, where that is for this commit; one that is to wait is put off instead.
+
+        Where it waits already, a person's word lets it go on, and a command that changes nothing does not.
+        """
+        row = self.follow_up(key, goal)
+        if row is None or self._later is None:
+            return row
+        if not own:
+            return None if not spoken and await self._later.waits(row) else row
+        if not (wait := self._pause(goal, delegated=delegated)):
+            return row
+        await self._later.postpone(row, self.clock.now() + timedelta(seconds=wait))
+        return None
+
     def _pause(self, goal: Goal, *, delegated: bool) -> float:
         """Seconds before the goal's next turn."""
         if goal.failures:
             return self._retry_seconds[min(goal.failures, len(self._retry_seconds)) - 1]
-        return DELEGATED_SECONDS if delegated else 0.0
+        return min(DELEGATED_SECONDS, max(1.0, rest(goal, 0, 0.0).seconds)) if delegated else 0.0
+
+    def _rested(self, goal: Goal, seconds: float) -> float:
+        """How long its helpers worked before a turn began that has taken so many seconds: that is work too."""
+        if not goal.resting:
+            return 0.0
+        return max(0.0, (self.clock.now() - datetime.fromisoformat(goal.resting)).total_seconds() - seconds)
 
     def _prompt(self, goal: Goal) -> str:
         if goal.spent.turns == 0:

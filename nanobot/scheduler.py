@@ -47,6 +47,9 @@ class Scheduler:
         )
         self._changed.set()
 
+    async def waits(self, message: Inbound) -> bool:
+        return any(one.id == message.message_id for one in await self._schedules.list(message.key))
+
     async def goals(self, session: str) -> list[Schedule]:
         """The scheduled goals of a session, the next one first."""
         return [one for one in await self._schedules.list(session) if one.kind == GOAL]

@@ -61,9 +61,8 @@ class SessionMetrics(msgspec.Struct, frozen=True):
         """In one line, for people; empty where the session is alone and runs nothing."""
         parts = []
         if self.agents > 1:
-            parts.append(
-                f"{self.agents - 1} sub-session{'s' if self.agents > 2 else ''}, {self.active} at work"
-            )
+            below = f"{self.agents - 1} sub-session{'s' if self.agents > 2 else ''}"
+            parts.append(f"{self.active} of {self.agents} agents (this session and {below})")
         if self.load.processes:
             load = self.load
             parts.append(

@@ -139,7 +139,7 @@ class InMemory:
             budget=world.settings.get("budget"),
             board=self.board,
             later=self.scheduler,
-            busy=world.settings.get("busy", self.children.records.running),
+            busy=world.settings.get("busy", self.children.records.beside),
             retry_seconds=world.settings.get("retry_seconds", (0.0,)),
         )
         tools = [*world.tools, *(delegation_tools(self.children) if world.delegation else ())]

@@ -87,6 +87,7 @@ FLOORS: dict[int, set[str]] = {
         "goal_commands",
         "goal_desk",
         "goal_facts",
+        "goal_plan",
         "goal_verify",
         "goals",
         "lives",

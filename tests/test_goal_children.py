@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from nanobot.channel import Capabilities
+from nanobot.clock import SystemClock
 from nanobot.errors import StoreError
 from nanobot.events import TextDelta, TurnEnded
 from nanobot.goal import Budget
@@ -108,6 +110,71 @@ async def test_results_join_the_goals_turns_and_nothing_is_posted_for_them(tmp_p
         assert state["spent"]["turns"] == len(own)
         assert not [e for e in gateway.channel.shown if isinstance(e, TextDelta) and e.session == "fake:c"]
         assert not await gateway.store.inbox.pending("fake:c")
+
+
+async def test_commands_begin_no_turn_while_a_goal_waits_for_its_helpers_and_say_that_it_does(
+    tmp_path: Path,
+) -> None:
+    crew = Crew()
+    async with life(world(tmp_path, crew)) as gateway:
+        await gateway.say("/goal Make a whole")
+        await resting(gateway)
+        before = await goal_of(gateway)
+        await gateway.say("/status")
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 2)
+        assert "Goal: Make a whole (active, 1 of 50 turns" in posted(gateway)[1]
+        assert "3 of 3 agents" not in posted(gateway)[1]  # it rests itself
+        await gateway.say("/goal")
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 3)
+        assert "It waits for 2 sub-sessions; `/tasks` lists them." in posted(gateway)[2]
+        assert await gateway.store.inbox.pending("fake:c") == []
+        [waiting] = await gateway.store.schedules.list()
+        assert waiting.next_at is not None
+        assert (await goal_of(gateway))["spent"] == before["spent"]
+        await gateway.say("How is it going?")  # a person's word lets it go on
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 4)
+        await gateway.channel.until(
+            lambda channel: any(
+                isinstance(e, TurnEnded) and (e.goal or {}).get("spent", {}).get("turns") == 2
+                for e in channel.shown
+            )
+        )
+        crew.let_go.set()
+        await until(gateway, "completed")
+
+
+async def test_a_pause_says_what_goes_on_besides(tmp_path: Path) -> None:
+    async with life(world(tmp_path, Crew())) as gateway:
+        await gateway.say("/goal Make a whole")
+        await resting(gateway)
+        await gateway.say("/goal pause")
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 2)
+        assert posted(gateway)[1].endswith("2 sub-sessions still at work; `/stop` ends them too.")
+        await gateway.say("/stop")
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 3)
+        assert gateway.children.records.running("fake:c") == 0
+
+
+class Ahead(SystemClock):
+    """A clock that can be put forward."""
+
+    by = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.by
+
+
+async def test_the_time_its_helpers_work_is_the_goals(tmp_path: Path) -> None:
+    crew = Crew()
+    made = world(tmp_path, crew)
+    made.clock = clock = Ahead()
+    async with life(made) as gateway:
+        await gateway.say("/goal Make a whole")
+        await resting(gateway)
+        clock.by = timedelta(minutes=20)
+        crew.let_go.set()
+        state = await until(gateway, "completed")
+        assert 20 <= state["spent"]["minutes"] < 21
 
 
 async def test_a_result_for_a_goal_that_waits_for_an_answer_is_noted_and_posts_nothing(

@@ -595,7 +595,8 @@ async def test_a_goal_that_waits_for_what_it_delegated_rests_until_a_result_come
         assert waiting.id == f"goal:{begun.id}:1:2"
         assert (await goal_of(gateway)).get("idle", 0) == 0
         running = 0
-        result = Inbound("fake", "r1", "c", "The helper says: done.", kind="child_result")
+        meta = {"goal": begun.id}
+        result = Inbound("fake", "r1", "c", "The helper says: done.", kind="child_result", meta=meta)
         await gateway.store.inbox.accept(result)
         gateway.dispatcher.wake("fake:c")
         await until(gateway, "completed")

@@ -176,7 +176,10 @@ async def test_what_a_session_runs_is_counted_with_its_sub_sessions(tmp_path: Pa
         await gateway.children.end(child, "enough")
         ended = await gateway.port.sessions.workspace(child.key)
         assert (ended["stage"], ended["reason"]) == ("terminated", "enough")
-        assert any(line.startswith("At work: 1 sub-session, 1 at work; ") for line in await status(gateway))
+        assert any(
+            line.startswith("At work: 1 of 2 agents (this session and 1 sub-session); ")
+            for line in await status(gateway)
+        )
         await gateway.port.stop("fake:c")
 
 
