@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 from loguru import logger
 
+from nanobot.plain import in_json, one_line
+
 if TYPE_CHECKING:
     from loguru import Message
 
@@ -86,7 +88,7 @@ def as_text_line(record: Any, scrub: Scrubber) -> str:
     if record["exception"] is not None:
         text = f"{text}\n{trace(record['exception'])}"
     moment = record["time"].isoformat(timespec="milliseconds")
-    return f"{moment} {record['level'].name:<7} {f'[{place}] ' if place else ''}{one_line(scrub(text))}"
+    return f"{moment} {record['level'].name:<7} {one_line(scrub(f'[{place}] {text}' if place else text))}"
 
 
 def as_json_line(record: Any, scrub: Scrubber) -> str:
@@ -100,13 +102,9 @@ def as_json_line(record: Any, scrub: Scrubber) -> str:
     }
     if record["exception"] is not None:
         event["exception"] = scrub(trace(record["exception"]))
-    return msgspec.json.encode(event).decode()
+    whole = {key: value.encode("utf-8", "backslashreplace").decode() for key, value in event.items()}
+    return in_json(msgspec.json.encode(whole).decode())
 
 
 def trace(exception: Any) -> str:
     return "".join(traceback.format_exception(exception.value)).strip() if exception.value else ""
-
-
-def one_line(text: str) -> str:
-    """Line ends as backslash and n, so that nothing a stranger writes can look like an event of its own."""
-    return text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")

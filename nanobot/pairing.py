@@ -12,6 +12,7 @@ from datetime import timedelta
 from nanobot.channel import Keys
 from nanobot.clock import Clock
 from nanobot.messages import Address, Inbound, Outbound
+from nanobot.plain import clean
 from nanobot.store import Pairing, Pairings
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without the look-alikes I, O, 0, 1
@@ -218,8 +219,7 @@ def welcome(pairing: Pairing) -> Outbound:
 
 def shown(name: str) -> str:
     """A stranger's name as plain words: it may hold markup, or lines that look like ours."""
-    plain = "".join(one if one.isprintable() else " " for one in name.replace("`", "'"))
-    return " ".join(plain.split())[:MAX_NAME]
+    return " ".join(clean(name.replace("`", "'")).split())[:MAX_NAME]
 
 
 def minutes() -> int:

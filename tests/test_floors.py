@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 MAX_LINES = 400
 
 FLOORS: dict[int, set[str]] = {
-    0: {"messages", "events", "errors", "clock"},
+    0: {"messages", "events", "errors", "clock", "plain"},
     1: {"channel", "executor", "files", "model", "owner", "store", "tool"},
     2: {
         "agent",

@@ -37,6 +37,31 @@ def test_json_holds_the_same_as_an_object() -> None:
     assert "RuntimeError: torn" in event["exception"]
 
 
+HOSTILE = {
+    "line ends": "a\nb\rc\u2028d\u2029e\x85f\x0bg\x0ch",
+    "a terminal's commands": "\x1b[2J\x1b]52;c;ZXZpbA==\x07 \x9b31m \x08\x08\x7f\x00",
+    "directions": "\u202egnp.exe\u2066\u200f",
+    "half characters": "\ud800 lone \udc9f",
+    "an event of its own": "x\n2026-01-01T00:00:00.000+00:00 INFO    all is well",
+}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_nothing_that_a_stranger_writes_rules_a_log_or_keeps_a_line_out_of_it(
+    text: str, as_json: bool
+) -> None:
+    raw = io.BytesIO()
+    logs.setup(as_json=as_json, stream=io.TextIOWrapper(raw, "utf-8", write_through=True))
+    logger.bind(session=f"x:{text}", turn=text).opt(exception=RuntimeError(text)).warning("said {}", text)
+    shown = raw.getvalue().decode()
+    assert shown.endswith("\n")
+    assert shown[:-1].isprintable()
+    assert "said " in shown
+    if as_json and "half" not in text and "lone" not in text:
+        assert json.loads(shown)["message"] == f"said {text}"
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_secrets_never_reach_the_log(as_json: bool) -> None:
     stream = io.StringIO()

@@ -5,18 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nanobot.cli.common import (
-    JsonOption,
-    WorkspaceOption,
-    as_json,
-    cut,
-    make_app,
-    printable,
-    table,
-    workspace_of,
-)
+from nanobot.cli.common import JsonOption, WorkspaceOption, as_json, cut, make_app, table, workspace_of
 from nanobot.cli.state import with_store
 from nanobot.errors import NanobotError, UsageError
+from nanobot.plain import printable
 from nanobot.workspace import state_dir
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nanobot.errors import UsageError
+from nanobot.plain import clean, in_json
 from nanobot.workspace import CONFIG_FILE, state_dir, workspace_dir
 
 WorkspaceOption = Annotated[
@@ -56,17 +57,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def as_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
-
-
-def clean(text: str) -> str:
-    """Text of strangers on one line of a terminal: control characters could rewrite what is on the screen."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-def printable(text: str) -> str:
-    """Text of strangers over several lines of a terminal."""
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "�" for letter in text)
+    typer.echo(in_json(json.dumps(value, ensure_ascii=False, indent=2, default=str)))
 
 
 def cut(text: str, width: int) -> str:

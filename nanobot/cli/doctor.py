@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from nanobot.cli.common import WorkspaceOption, workspace_of
+from nanobot.plain import clean
 
 MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
@@ -31,8 +32,8 @@ async def _print(workspace: Path, *, ask_model: bool) -> bool:
 
     fine = True
     async for check in examine(workspace, ask_model=ask_model):
-        typer.echo(f"{MARKS[check.status]}  {check.name}: {check.text}")
+        typer.echo(clean(f"{MARKS[check.status]}  {check.name}: {check.text}"))
         if check.remedy:
-            typer.echo(f"      → {check.remedy}")
+            typer.echo(clean(f"      → {check.remedy}"))
         fine = fine and check.status != "fail"
     return fine

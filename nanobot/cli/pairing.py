@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nanobot.cli.common import JsonOption, WorkspaceOption, as_json, clean, make_app, table, workspace_of
+from nanobot.cli.common import JsonOption, WorkspaceOption, as_json, make_app, table, workspace_of
 from nanobot.cli.state import with_store
 from nanobot.errors import UsageError
+from nanobot.plain import clean
 
 if TYPE_CHECKING:
     from nanobot.messages import Outbound

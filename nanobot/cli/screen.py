@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from nanobot.cli.client import Client
-from nanobot.cli.common import clean, cut, printable
+from nanobot.cli.common import cut
 from nanobot.errors import NanobotError
+from nanobot.plain import clean, printable
 
 HISTORY = 10  # messages shown at the start
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"

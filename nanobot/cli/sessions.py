@@ -16,11 +16,11 @@ from nanobot.cli.common import (
     cut,
     existing_workspace,
     make_app,
-    printable,
     table,
     workspace_of,
 )
 from nanobot.errors import UsageError
+from nanobot.plain import clean, printable
 from nanobot.workspace import state_dir
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def import_command(
         raise UsageError(f"{file}: {error.strerror}. Name a file that `export` wrote.") from error
     with locked(place):
         session = manager(place).import_session(data, key, overwrite=overwrite)
-    typer.echo(f"{session.key}: {len(session.messages)} messages")
+    typer.echo(clean(f"{session.key}: {len(session.messages)} messages"))
 
 
 @app.command("delete")

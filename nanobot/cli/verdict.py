@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from nanobot.errors import NanobotError, UsageError
+from nanobot.plain import printable
 
 INTERRUPTED = 130
 
@@ -31,7 +32,7 @@ def judged(work: Callable[[], int]) -> int:
 
 def complain(text: str, code: int) -> int:
     if sys.stderr is not None:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{printable(text)}\n")
     return code
 
 
