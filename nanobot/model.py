@@ -36,8 +36,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """One model call.
 
     `messages` is a legal sequence of history lines in the session file's format; `context` is this moment's runtime
-    context (time, channel, goal), which the driver appends to the last user message so that everything before it
-    stays the same bytes and can be cached by the provider.
+    context (time, channel, goal), which the driver appends as it is to the last user message so that everything
+    before it stays the same bytes and can be cached by the provider.
     """
 
     system: str

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from nanobot.contracts.model import NOON
 from nanobot.messages import Line
 from nanobot.model import Failed, Finished, ModelRequest, Reasoning, Text, ToolCall, ToolSpec
 from nanobot.models.anthropic import AnthropicModel
@@ -30,7 +31,7 @@ async def model(server: AnthropicServer) -> AsyncIterator[AnthropicModel]:
 async def test_an_answer_streams_and_ends_with_its_usage(
     model: AnthropicModel, server: AnthropicServer
 ) -> None:
-    *words, end = await collect(model.stream(asks("SLOW 50\none two", context="It is noon.")))
+    *words, end = await collect(model.stream(asks("SLOW 50\none two", context=NOON)))
     assert words == [Text("echo: "), Text("one "), Text("two")]
     assert isinstance(end, Finished)
     assert (end.reason, end.usage.output) == ("stop", 3)
@@ -65,7 +66,7 @@ async def test_a_turn_with_thinking_tools_and_a_steering_message_is_accepted(
     results = [Line(role="tool", tool_call_id=call.id, content="done") for call in calls]
     steered = [Line(role="user", content="also this"), Line(role="user", content="and that")]
     messages = [Line(role="user", content="go"), asked, *results, *steered]
-    answer = await collect(model.stream(ModelRequest("", messages, context="later")))
+    answer = await collect(model.stream(ModelRequest("", messages, context=NOON)))
     assert text_of(answer) == "echo: and that"
     thinking = server.requests[-1].body["messages"][1]["content"][0]
     assert thinking == {"type": "thinking", "thinking": "hm hm", "signature": "c2lnbmVk"}
@@ -80,7 +81,7 @@ async def test_the_system_prompt_and_the_last_two_user_messages_are_cached(
         for line in (Line(role="user", content=f"q{number}"), Line(role="assistant", content=f"a{number}"))
     ]
     tools = [ToolSpec("t", "A tool.", {"type": "object"})]
-    await collect(model.stream(asks("now", *history, tools=tools, context="noon")))
+    await collect(model.stream(asks("now", *history, tools=tools, context=NOON)))
     body = server.requests[-1].body
     assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
     assert body["tools"] == [{"name": "t", "description": "A tool.", "input_schema": {"type": "object"}}]
@@ -91,7 +92,7 @@ async def test_the_system_prompt_and_the_last_two_user_messages_are_cached(
         if "cache_control" in block
     ]
     assert marked == ["q2", "now"]
-    assert body["messages"][-1]["content"][-1]["text"] == "<runtime_context>\nnoon\n</runtime_context>"
+    assert body["messages"][-1]["content"][-1]["text"] == NOON
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ Behaviour = Literal[
 Staged = Callable[[Behaviour], Model]
 
 ANSWER = "The sky is blue today."
+NOON = "<runtime_context>\nIt is noon.\n</runtime_context>"
 PATIENCE = 10.0  # seconds; only a broken model takes them
 LOOK = ToolSpec("look", "Look somewhere.", {"type": "object", "properties": {"at": {"type": "string"}}})
 
@@ -39,7 +40,7 @@ LOOK = ToolSpec("look", "Look somewhere.", {"type": "object", "properties": {"at
 def question(text: str = "What colour is the sky?") -> ModelRequest:
     history = [Line(role="user", content="Hello"), Line(role="assistant", content="Hello to you.")]
     asked = Line(role="user", content=text, timestamp="2026-01-01T00:00:00.000+00:00", turn="t1")
-    return ModelRequest("Be brief.", [*history, asked], tools=[LOOK], context="It is noon.")
+    return ModelRequest("Be brief.", [*history, asked], tools=[LOOK], context=NOON)
 
 
 async def events_of(model: Model, request: ModelRequest | None = None) -> Sequence[ModelEvent]:

@@ -18,7 +18,6 @@ KEPT = (
     200  # lines from which on a history's encoded lines are kept: for fewer, encoding costs less than memory
 )
 KNOWN_TOOLS = 8  # lists of tools whose encoding is kept
-CONTEXT = ("\n\n<runtime_context>\n", "\n</runtime_context>")
 
 encoder = msgspec.json.Encoder()
 

@@ -16,7 +16,6 @@ from nanobot.messages import Line
 from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text, ToolCall, ToolSpec
 from nanobot.models.failures import Target, classify, complaint
 from nanobot.models.media import (
-    CONTEXT,
     KEPT,
     Images,
     Tools,
@@ -104,9 +103,9 @@ def _messages(
         if content:
             _add(wires, role, content)
         if index == changing:
-            _add(wires, role, _context(request.context), after=True)
+            _add(wires, role, _text(request.context), after=True)
     if request.context and changing < 0:
-        _add(wires, "user", _context(request.context), after=True)
+        _add(wires, "user", _text(request.context), after=True)
     if wires and wires[0].role != "user":
         wires.insert(0, _Wire("user", [_text("(Earlier messages are left out.)")]))
     if wires and wires[-1].role != "user":
@@ -177,10 +176,6 @@ def _thinking(line: Line, provider: str) -> list[dict[str, Any]]:
     if not isinstance(kept, dict) or kept.get("provider") != provider:
         return []
     return list(kept.get("blocks") or ())
-
-
-def _context(context: str) -> bytes:
-    return _text(f"{CONTEXT[0]}{context}{CONTEXT[1]}".strip("\n"))
 
 
 def _text(text: str) -> bytes:

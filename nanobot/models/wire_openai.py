@@ -15,7 +15,6 @@ from nanobot.messages import Line, new_id
 from nanobot.model import Failed, Finished, ModelEvent, ModelRequest, Reasoning, Text, ToolCall, ToolSpec
 from nanobot.models.failures import Target, classify, complaint
 from nanobot.models.media import (
-    CONTEXT,
     KEPT,
     Images,
     Tools,
@@ -116,7 +115,7 @@ def message(line: Line, dialect: Dialect, images: Images | None = None, context:
     text = text_of(line, images)
     if role == "user":
         if context:
-            text = f"{text}{CONTEXT[0]}{context}{CONTEXT[1]}".lstrip("\n")
+            text = f"{text}\n\n{context}" if text else context
         shown = [images[item["path"]] for item in items_of(line) if item["path"] in images] if images else []
         if not shown or dialect == "plain":
             return encoder.encode({"role": "user", "content": text})
