@@ -21,6 +21,28 @@ async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
 
 
 class TestArchive:
+    def test_what_the_cap_drops_into_nobodys_hands_is_archived_by_the_next_save(self, tmp_path: Path) -> None:
+        sessions = SessionManager(directory=tmp_path / "sessions")
+        session = sessions.get_or_create(KEY)
+        session.messages += [line for number in range(10) for line in turn(number)]
+        sessions.save(session)
+        session.messages += [line for number in range(10, 13) for line in turn(number)]
+        whole = list(session.messages)
+        session.enforce_file_cap(limit=0)
+        assert session.messages == whole
+
+        session.enforce_file_cap(limit=4)
+        sessions.save(session)
+        session.add_message("user", "more")
+        sessions.save(session)
+
+        assert archive_of(sessions) == [[jsonl.encode(line)[:-1] for line in whole[:-4]]]
+        again = sessions.restarted()
+        assert again.get_or_create(KEY).messages == session.messages
+        assert again.export(KEY).splitlines()[1:] == [
+            jsonl.encode(line)[:-1] for line in [*whole, session.messages[-1]]
+        ]
+
     async def test_the_oldest_whole_turns_move_when_the_file_is_too_long(
         self, sessions: SessionManager
     ) -> None:

@@ -160,9 +160,9 @@ class TestHistory:
 
     def test_retaining_says_how_much_of_it_was_consolidated(self) -> None:
         session = Session(KEY, [line for number in range(5) for line in turn(number)], last_consolidated=3)
-        kept = session.retain_recent_legal_suffix(5)
+        kept = session.retain_recent_legal_suffix(max_messages=5)
         assert texts(session.messages) == ["question 3", "answer 3", "question 4", "answer 4"]
-        assert (len(kept.dropped), kept.consolidated, session.last_consolidated) == (6, 3, 0)
+        assert (len(kept.dropped), kept.already_consolidated_count, session.last_consolidated) == (6, 3, 0)
 
     def test_the_pointer_keeps_its_place_when_less_is_dropped(self) -> None:
         session = Session(KEY, [line for number in range(5) for line in turn(number)], last_consolidated=8)

@@ -16,10 +16,15 @@ FIELDS = ("tool_calls", "tool_call_id", "name", "reasoning_content", "thinking_b
 
 
 class Retained(msgspec.Struct, frozen=True):
-    """What `retain_recent_legal_suffix` let go; the first `consolidated` of it were consolidated already."""
+    """What `retain_recent_legal_suffix` let go; so many of the first of it were consolidated already."""
 
     dropped: Sequence[Line]
-    consolidated: int
+    already_consolidated_count: int
+
+    @property
+    def consolidated(self) -> int:
+        """The count by its shorter name."""
+        return self.already_consolidated_count
 
 
 class Session:
@@ -52,6 +57,7 @@ class Session:
         self.saved = 0
         self.kept: list[int] | None = None
         self.stale = False  # the file is to be written anew from memory
+        self.leaving: list[Line] = []  # dropped by the cap into nobody's hands: the next save archives them
         self._last_saved: Line | None = None
 
     def add_message(self, role: str, content: Any, **fields: Any) -> Line:
@@ -83,12 +89,12 @@ class Session:
             self.metadata.pop(name, None)
         self.updated_at = self._clock.now()
 
-    def retain_recent_legal_suffix(self, n: int) -> Retained:
-        """Keep the last `n` messages or fewer, beginning with a user line, and let the others go.
+    def retain_recent_legal_suffix(self, max_messages: int) -> Retained:
+        """Keep the last messages, so many or fewer, beginning with a user line, and let the others go.
 
-        A last turn longer than `n` keeps its question and its last `n` - 1 messages.
+        A last turn longer than that keeps its question and what fits of its end.
         """
-        keep = self._suffix(n)
+        keep = self._suffix(max_messages)
         kept = set(keep)
         dropped = [index for index in range(len(self.messages)) if index not in kept]
         consolidated = sum(1 for index in dropped if index < self.last_consolidated)
@@ -103,9 +109,10 @@ class Session:
     ) -> Retained:
         """Drop what is beyond `limit` messages, after `on_archive` took the part that is not consolidated.
 
-        An archiver that raises leaves everything as it was.
+        Without an archiver the next save moves all of it to the session's archive; one that raises leaves everything
+        as it was. A limit of 0 is none.
         """
-        if len(self.messages) <= limit:
+        if limit <= 0 or len(self.messages) <= limit:
             return Retained((), 0)
         kept = set(self._suffix(limit))
         if on_archive is not None:
@@ -116,7 +123,10 @@ class Session:
             ]
             if fresh:
                 on_archive(fresh)
-        return self.retain_recent_legal_suffix(limit)
+        retained = self.retain_recent_legal_suffix(limit)
+        if on_archive is None:
+            self.leaving += retained.dropped
+        return retained
 
     def rewrite(self) -> None:
         """Have the next save write the whole file: messages were changed in place."""
@@ -142,7 +152,7 @@ class Session:
         self.last_consolidated = max(0, self.last_consolidated - count)
 
     def needs_rewrite(self) -> bool:
-        return self.kept is not None or self._replaced()
+        return self.kept is not None or bool(self.leaving) or self._replaced()
 
     def _replaced(self) -> bool:
         """Whether somebody changed the list's saved part directly; then the file is written anew from memory."""

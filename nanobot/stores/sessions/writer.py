@@ -174,7 +174,14 @@ class SessionWriter:
             raws = [part.raw for part in parts if part.is_message]
             body = [raws[index] + b"\n" for index in session.kept]
             body += [jsonl.encode(line) for line in session.messages[session.saved : count]]
-        self._folder.replace(self.name, b"".join([repair.head_of(session), *body]))
+        segment, messages = session.archived
+        leaving = [jsonl.encode(line)[:-1] for line in session.leaving]
+        if leaving:
+            segment, messages = segment + 1, messages + len(leaving)
+            archive.write(self._folder, self.stem, segment, leaving)
+        head = repair.head_of(session, archived=(segment, messages))
+        self._folder.replace(self.name, b"".join([head, *body]))
+        session.archived, session.leaving = (segment, messages), []
         session.mark_saved(count)
         self._metadata = _state(session)
         self._metadata_bytes = 0
