@@ -207,7 +207,9 @@ class Sessions(Protocol):
 
     async def messages(self, key: str, before: int | None = None, limit: int = 24) -> Page: ...
 
-    async def rename(self, key: str, title: str) -> None: ...
+    async def rename(self, key: str, title: str) -> bool:
+        """Give a session a title; False where there was none."""
+        ...
 
     async def delete(self, key: str) -> bool:
         """Stop what runs in it and remove it; False where there was none."""

@@ -50,8 +50,11 @@ class SessionLibrary:
     async def messages(self, key: str, before: int | None = None, limit: int = 24) -> Page:
         return await self._manager.page(key, before, limit)
 
-    async def rename(self, key: str, title: str) -> None:
+    async def rename(self, key: str, title: str) -> bool:
+        if await self._manager.peek(key) is None:
+            return False
         await self._manager.update(key, {"title": title.strip()[:MAX_TITLE] or None})
+        return True
 
     async def delete(self, key: str) -> bool:
         self._actors.lives.terminating(key, "it is deleted")

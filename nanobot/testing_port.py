@@ -67,8 +67,11 @@ class FakeSessions:
         start = max(0, end - limit)
         return Page(lines[start:end], start or None, len(lines))
 
-    async def rename(self, key: str, title: str) -> None:
+    async def rename(self, key: str, title: str) -> bool:
+        if key not in self.lines:
+            return False
         self.titles[key] = title
+        return True
 
     async def delete(self, key: str) -> bool:
         return self.lines.pop(key, None) is not None

@@ -20,6 +20,7 @@ class Desk:
         self.settings = settings
         self.hub = hub
         self.owners = Owners(port.keys, port.sessions, port.name, alone=not settings.users)
+        hub.whose = self.owners.known
         self.media = MediaStore(port.media, port.files)
         self.stopping = False
 

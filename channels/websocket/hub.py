@@ -1,8 +1,9 @@
 """All chats that somebody attends to or lately did, within a bound that ten thousand chats do not move."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 
-from nanobot.channel import Address, Event, SessionUpdated
+from nanobot.channel import Address, Event, SessionUpdated, TurnEnded, TurnStarted
 
 from .chat import Chat
 from .connection import Connection
@@ -19,6 +20,9 @@ class Hub:
     def __init__(self, channel: str, epoch: str) -> None:
         self.channel = channel
         self.epoch = epoch
+        self.whose: Callable[[str], str] = lambda _chat_id: (
+            ""
+        )  # a chat's principal, as far as it is known at once
         self.connections: set[Connection] = set()
         self._watching: set[Connection] = set()  # told of every session its principal may see
         self._chats: OrderedDict[str, Chat] = OrderedDict()
@@ -55,8 +59,8 @@ class Hub:
         connection.chats.clear()
 
     def watch(self, connection: Connection, *, on: bool) -> None:
-        """Tell a connection of all sessions it may see; a user's are all chats it attaches to anyhow."""
-        if on and connection.principal == OWNER:
+        """Tell a connection of all sessions that its principal may see."""
+        if on:
             self._watching.add(connection)
         else:
             self._watching.discard(connection)
@@ -76,20 +80,32 @@ class Hub:
         if isinstance(event, SessionUpdated):
             self.updated(event)
         elif event.address.channel == self.channel:
-            self.chat(event.address.chat_id).show(event)
+            chat = self.chat(event.address.chat_id)
+            chat.show(event)
+            if isinstance(event, TurnStarted | TurnEnded) and self._watching:
+                # Those attached have the turn's own frames.
+                news = SessionUpdated(event.session, event.turn, event.address)
+                self._tell(news, self._watchers(news) - chat.connections)
 
     def updated(self, event: SessionUpdated) -> None:
-        """Tell those attached to the chat, and the owner's connections that watch all sessions."""
+        """Tell those attached to the chat, and the connections that watch all sessions and may see this one."""
+        own = event.address.channel == self.channel
+        chat = self._chats.get(event.address.chat_id) if own else None
+        self._tell(event, self._watchers(event) | (chat.connections if chat is not None else set()))
+
+    def _watchers(self, event: SessionUpdated) -> set[Connection]:
+        whose = self.whose(event.address.chat_id) if event.address.channel == self.channel else OWNER
+        return {one for one in self._watching if one.principal in (OWNER, whose)}
+
+    def _tell(self, event: SessionUpdated, connections: set[Connection]) -> None:
+        if not connections:
+            return
         fields = {"session": event.session, "scope": event.scope}
-        chat = None
         if event.address.channel == self.channel:
             fields["chat_id"] = event.address.chat_id
-            chat = self._chats.get(event.address.chat_id)
-        attached = chat.connections if chat is not None else set()
-        if attached or self._watching:
-            text = encode("session_updated", fields)
-            for connection in attached | self._watching:
-                connection.push(text)
+        text = encode("session_updated", fields)
+        for connection in connections:
+            connection.push(text)
 
     def _grew(self, size: int) -> None:
         self._ring_bytes += size

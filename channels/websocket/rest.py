@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -160,25 +160,33 @@ class Rest:
         if not await self._desk.port.sessions.fork(key, to, **turns):
             await self._desk.owners.forget(chat_id)
             raise Refusal(404, "not_found", "there is no such session or message")
+        self._tell(to, "metadata")
         return reply({"key": to, "chat_id": chat_id}, 201)
 
     async def rename(self, request: Request, principal: str) -> Response:
         key = await self._visible(request, principal)
         title = (await decoded(request, Rename)).title
         title = " ".join("".join(one if one.isprintable() else " " for one in title).split())[:MAX_TITLE]
-        await self._desk.port.sessions.rename(key, title)
+        if not await self._desk.port.sessions.rename(key, title):
+            raise Refusal(404, "not_found", "there is no such session")
+        self._tell(key, "metadata")
         return reply({"key": key, "title": title})
 
     async def delete(self, request: Request, principal: str) -> Response:
         key = await self._visible(request, principal)
         if not await self._desk.port.sessions.delete(key):
             raise Refusal(404, "not_found", "there is no such session")
+        self._tell(key, "deleted")
         channel, _, chat_id = key.partition(":")
-        self._desk.hub.updated(SessionUpdated(key, "", Address(channel, chat_id), "deleted"))
         if channel == self._desk.port.name:
             await self._desk.owners.forget(chat_id)
             self._desk.hub.drop(chat_id)
         return reply({"key": key, "deleted": True})
+
+    def _tell(self, key: str, scope: Literal["metadata", "deleted"]) -> None:
+        """Say in every window that shows this session, or the list, that it has changed."""
+        channel, _, chat_id = key.partition(":")
+        self._desk.hub.updated(SessionUpdated(key, "", Address(channel, chat_id), scope))
 
     async def search(self, request: Request, principal: str) -> Response:
         query = request.query_params.get("q", "").replace("\0", "").strip()

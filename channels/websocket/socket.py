@@ -181,7 +181,7 @@ class Socket:
     def _key(self, chat_id: str) -> str:
         return Address(self._desk.port.name, chat_id).key
 
-    async def _mine(self, connection: Connection, chat_id: str) -> str:
+    async def _mine(self, connection: Connection, chat_id: str | None) -> str:
         """The chat meant, checked: well formed and this principal's."""
         chat_id = check_chat_id(chat_id or connection.default)
         if not await self._desk.owners.claim(chat_id, connection.principal):
@@ -209,10 +209,10 @@ class Socket:
             raise BadFrame("stopping", "the gateway is shutting down: send the message again when it is back")
         given = check_id(frame) or new_id()
         chat_id = await self._mine(connection, frame.chat_id)
-        text = clean_text(frame.content)
+        text = clean_text(frame.content or "")
         if not text.strip() and not frame.media:
             raise BadFrame("missing_content", "a message needs content or media")
-        media = await desk.media.take(frame.media, connection.principal)
+        media = await desk.media.take(frame.media or (), connection.principal)
         await desk.owners.store(chat_id, connection.principal)
         if chat_id not in connection.chats:
             await self._enter(connection, chat_id)

@@ -33,11 +33,11 @@ class Upload(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True, tag_field="type", tag="message"):
     """A message to a chat; without `chat_id` to the connection's own."""
 
-    chat_id: str = ""
-    content: str = ""
+    chat_id: str | None = ""
+    content: str | None = ""
     id: str | int | None = None
     turn_id: str | None = None  # the older name of `id`
-    media: tuple[Upload, ...] = ()
+    media: tuple[Upload, ...] | None = ()
 
 
 class NewChat(msgspec.Struct, frozen=True, tag_field="type", tag="new_chat"):
@@ -55,11 +55,11 @@ class Detach(msgspec.Struct, frozen=True, tag_field="type", tag="detach"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag_field="type", tag="stop"):
-    chat_id: str = ""
+    chat_id: str | None = ""
 
 
 class History(msgspec.Struct, frozen=True, tag_field="type", tag="history"):
-    chat_id: str = ""
+    chat_id: str | None = ""
     before: int | None = None
     limit: int = 24
 

@@ -185,6 +185,32 @@ async def test_session_news_of_others_stay_with_them(tmp_path: Path) -> None:
     assert nothing == []
 
 
+async def test_a_persons_other_windows_hear_of_turns_and_titles_and_nobody_elses(tmp_path: Path) -> None:
+    async with (
+        house(tmp_path, **TOKENS) as gateway,
+        gateway.client("/?token=a-secret", origin=gateway.url) as alice,
+        gateway.client("/?token=a-secret", origin=gateway.url) as window,
+        gateway.client("/?token=b-secret", origin=gateway.url) as bob,
+        gateway.client("/?token=own-secret", origin=gateway.url) as owner,
+        gateway.http("a-secret") as http,
+    ):
+        await alice.send(type="message", chat_id="diary", content="x")
+        message = await gateway.arrival()
+        await alice.expect("accepted")
+        gateway.port.histories.lines["websocket:diary"] = [line("user", "x")]
+        gateway.start(message)
+        gateway.end(message, "y")
+        await alice.expect("turn_end")
+        turn = [await one.nothing_more() for one in (alice, window, owner, bob)]
+        await http.patch("/api/sessions/websocket:diary", json={"title": "Diary"})
+        title = [await one.nothing_more() for one in (alice, window, owner, bob)]
+
+    news = {"event": "session_updated", "session": "websocket:diary", "scope": "metadata", "chat_id": "diary"}
+    told = [[frame for frame in frames if frame["event"] == "session_updated"] for frames in turn]
+    assert told == [[], [news] * 2, [news] * 2, []]
+    assert title == [[news], [news], [news], []]
+
+
 async def test_a_query_token_reaches_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("uvicorn.error", "uvicorn.access", "uvicorn"):

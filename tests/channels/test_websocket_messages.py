@@ -40,7 +40,13 @@ async def test_the_same_id_sent_twice_is_accepted_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "frame",
-    ["just text", '{"content": "just text"}', '{"text": "just text"}', '{"message":"just text","x":1}'],
+    [
+        "just text",
+        '{"content": "just text"}',
+        '{"text": "just text"}',
+        '{"message":"just text","x":1}',
+        '{"type":"message","chat_id":null,"content":"just text","id":null,"media":null,"webui":true}',
+    ],
 )
 async def test_plain_text_and_content_go_to_the_connections_own_chat(tmp_path: Path, frame: str) -> None:
     async with house(tmp_path) as gateway, gateway.client() as client:

@@ -36,6 +36,7 @@ async def test_sessions_are_listed_read_renamed_searched_and_deleted(tmp_path: P
             gateway, "PATCH", "/api/sessions/slack:C1:1712.3", json={"title": " A\u0000\n title "}
         )
         _, found, _ = await call(gateway, "GET", "/api/search?q=question%2029")
+        nowhere, _, _ = await call(gateway, "PATCH", "/api/sessions/websocket:none", json={"title": "x"})
         deleted, _, _ = await call(gateway, "DELETE", "/api/sessions/websocket:work")
         again, _, _ = await call(gateway, "DELETE", "/api/sessions/websocket:work")
         _, commands, _ = await call(gateway, "GET", "/api/commands")
@@ -49,7 +50,7 @@ async def test_sessions_are_listed_read_renamed_searched_and_deleted(tmp_path: P
     assert renamed["title"] == "A title"
     assert gateway.port.histories.titles == {"slack:C1:1712.3": "A title"}
     assert [hit["key"] for hit in found["hits"]] == ["websocket:work"]
-    assert (deleted, again) == (200, 404)
+    assert (nowhere, deleted, again) == (404, 200, 404)
     assert commands["commands"][0]["name"] == "help"
 
 

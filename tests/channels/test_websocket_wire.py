@@ -53,6 +53,17 @@ def test_every_event_error_and_frame_of_the_sources_is_in_the_document() -> None
     assert {word for word in words if f"`{word}`" not in DOCUMENT and f"`{word}{{" not in DOCUMENT} == set()
 
 
+def test_every_path_of_the_rest_is_in_the_document() -> None:
+    sources = "\n".join(path.read_text() for path in FOLDER.glob("*.py"))
+    paths = {
+        f"{method} {path.replace('{key:path}', '{key}')}"
+        for method, path in re.findall(r'"([A-Z]+)", "(/api/[^"]+)"', sources)
+    }
+
+    assert len(paths) > 15
+    assert {one for one in paths if not re.search(re.escape(f"`{one}") + r"[`?]", DOCUMENT)} == set()
+
+
 def test_a_ring_gives_what_is_newer_or_says_that_some_is_gone() -> None:
     ring = Ring(base=10)
     for seq in range(11, 21):
