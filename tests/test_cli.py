@@ -153,6 +153,14 @@ def test_the_workspace_may_stand_before_or_after_the_command_or_in_a_variable(
     assert re.search(r"websocket .* shipped +yes +-", text)
 
 
+def test_what_no_gateway_has_filled_yet_is_listed_as_empty(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for kind in ("outbox", "pairing", "children", "sessions", "goal"):
+        code, text = in_process(monkeypatch, capfd, kind, "list", "-w", workspace, "--json")
+        assert (code, json.loads(text)) == (0, [])
+
+
 def test_a_configuration_error_is_two_and_no_traceback(workspace: Path) -> None:
     (workspace / "config.toml").write_text("[agent]\nmodle = 'x'\n")
     done = nanobot("gateway", "-w", workspace)
@@ -167,7 +175,8 @@ def test_a_configuration_error_is_two_and_no_traceback(workspace: Path) -> None:
     [
         (["nosuch"], "No such command"),
         (["outbox", "resend", "x"], "Invalid value"),
-        (["outbox", "list"], "No gateway has run"),
+        (["outbox", "list", "-w", "/nonexistent"], "No gateway has run"),
+        (["outbox", "drop", "1"], "No gateway has run"),
         (["sessions", "show", "a:b"], "There is no session 'a:b'"),
         (["sessions", "delete", "a:b"], "There is no session 'a:b'"),
         (["sessions", "export", "a:b"], "no session 'a:b'"),

@@ -37,7 +37,8 @@ def list_command(
     async def work(records: "ChildRecords") -> list["Child"]:
         return records.all()
 
-    found = [one for one in _with_records(workspace_of(ctx, workspace), work) if status in (None, one.status)]
+    every = _with_records(workspace_of(ctx, workspace), work, nothing=[])
+    found = [one for one in every if status in (None, one.status)]
     if json:
         as_json([_plain(one) for one in found])
         return
@@ -124,7 +125,7 @@ def end(ctx: typer.Context, asked: IdArgument, workspace: WorkspaceOption = None
     typer.echo(f"{child.short} will be ended by the gateway.")
 
 
-def _with_records(workspace: Path, work: Any) -> Any:
+def _with_records(workspace: Path, work: Any, nothing: Any = None) -> Any:
     async def run(store: "Store") -> Any:
         records = _records(store, workspace)
         await records.load()
@@ -133,7 +134,7 @@ def _with_records(workspace: Path, work: Any) -> Any:
         finally:
             await records.histories.close()  # type: ignore[attr-defined]
 
-    return _usage(lambda: with_store(workspace, run))
+    return _usage(lambda: with_store(workspace, run, nothing))
 
 
 def _records(store: "Store", workspace: Path) -> "ChildRecords":

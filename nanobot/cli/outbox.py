@@ -34,7 +34,8 @@ def list_command(
     async def work(store: "Store") -> "list[Delivery]":
         return list(await store.outbox.list(() if everything else UNDELIVERED, limit))
 
-    rows = with_store(workspace_of(ctx, workspace), work)
+    empty: list[Delivery] = []
+    rows = with_store(workspace_of(ctx, workspace), work, nothing=empty)
     if json:
         as_json(
             [

@@ -36,7 +36,8 @@ def list_command(ctx: typer.Context, workspace: WorkspaceOption = None, json: Js
     async def work(store: "Store") -> "list[Pairing]":
         return await desk_of(store).list()
 
-    rows = with_store(workspace_of(ctx, workspace), work)
+    empty: list[Pairing] = []
+    rows = with_store(workspace_of(ctx, workspace), work, nothing=empty)
     if json:
         as_json(
             [

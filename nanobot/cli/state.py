@@ -15,10 +15,15 @@ T = TypeVar("T")
 SECONDS = 30.0  # for the whole command; the database is local
 
 
-def with_store(workspace: Path, work: Callable[["Store"], Awaitable[T]]) -> T:
-    """Do something with the workspace's store. Raises UsageError where there is none yet."""
+def with_store(workspace: Path, work: Callable[["Store"], Awaitable[T]], nothing: T | None = None) -> T:
+    """Do something with the workspace's store.
+
+    Where no gateway has run in it yet, `nothing` is what there is; without that, or without the workspace, UsageError.
+    """
     directory = state_dir(workspace)
     if not (directory / "gateway.db").is_file():
+        if nothing is not None and workspace.is_dir():
+            return nothing
         raise UsageError(
             f"No gateway has run in {workspace} yet. Start one with nanobot gateway, or name the workspace with -w."
         )
