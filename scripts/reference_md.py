@@ -3,6 +3,7 @@
 `--check` only says whether it is right.
 """
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -56,11 +57,12 @@ def usage(parameter: Any) -> str:
 def chat_commands() -> str:
     """The tables are built with the gateway; their rows stand as calls of Entry in the sources."""
     lines = ["## Commands in any chat", "", "| command | what it does |", "|---|---|"]
-    pattern = re.compile(r'Entry\(\s*"(\w+)",\s*"([^"]+)",\s*"([^"]+)"', re.DOTALL)
+    pattern = re.compile(r'Entry\(\s*"(\w+)",\s*(?:"([^"]+)"|([A-Z]+)),\s*"([^"]+)"', re.DOTALL)
     rows: dict[str, tuple[str, str]] = {}
     for path in sorted((ROOT / "nanobot").glob("*.py")):
         for found in pattern.finditer(path.read_text(encoding="utf-8")):
-            rows[found[1]] = (found[2], found[3])
+            written = found[2] or str(getattr(importlib.import_module(f"nanobot.{path.stem}"), found[3]))
+            rows[found[1]] = (written, found[4])
     lines += [f"| `{usage.replace('|', chr(92) + '|')}` | {text} |" for usage, text in rows.values()]
     lines += ["", "In Slack `!` may stand for `/`. An unknown command is answered with the nearest one."]
     return "\n".join(lines)

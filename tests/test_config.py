@@ -346,6 +346,10 @@ def test_the_example_file_is_valid_and_names_every_key() -> None:
         assert f"[{section}]" in text
         for field in msgspec.structs.fields(getattr(config, section)):
             assert f"{field.encode_name} = " in text, f"{section}.{field.name}"
+    for name in ("codex", "claude"):
+        _, _, table = text.partition(f"[executors.{name}]")
+        for field in msgspec.structs.fields(getattr(config.executors, name)):
+            assert f"\n# {field.name} = " in table.partition("\n[")[0], f"executors.{name}.{field.name}"
     for channel in config.channels.values():
         for name in channel.manifest.settings:
             assert f"{name} = " in text.partition(f"[channels.{channel.name}]")[2], f"{channel.name}.{name}"
