@@ -38,7 +38,7 @@ def test_a_used_provider_needs_its_key(write: Write) -> None:
         ("[logs]\nas_json = true\n", "Did you mean logs.json?"),
         ("[http]\nzzz = 1\n", "http.zzz is no known key. Remove it; known here: host, port."),
         ("[executors.claud]\n", "Did you mean executors.claude?"),
-        ("[models.ollama]\n", "models.ollama.kind is missing"),
+        ("[models.ollama]\n", "models.ollama.kind is missing, expected one of 'openai', 'anthropic'"),
         (
             "[agent]\nmax_steps = 'many'\n",
             "agent.max_steps is 'many' (text), expected a whole number. Mend the value.",

@@ -45,5 +45,5 @@ def wrong(where: str, key: Sequence[str | int], value: Any, expected: str, *, hi
     return f"{where}: {dotted(key)} is {got(value, hidden=hidden)}, expected {expected}. Mend the value."
 
 
-def missing(where: str, key: Sequence[str | int]) -> str:
-    return f"{where}: {dotted(key)} is missing. Set it."
+def missing(where: str, key: Sequence[str | int], expected: str) -> str:
+    return f"{where}: {dotted(key)} is missing, expected {expected}. Set it."

@@ -44,7 +44,9 @@ class Reader:
             if name in given:
                 values[field.name] = self.read(field.type, given[name], (*key, name))
             elif field.required:
-                self.found.append(problems.missing(self._where((*key, name)), (*key, name)))
+                self.found.append(
+                    problems.missing(self._where((*key, name)), (*key, name), _expected(field.type, None))
+                )
         for name in given:
             if name not in fields:
                 self.found.append(problems.unknown(self._where((*key, name)), (*key, name), fields))
