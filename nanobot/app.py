@@ -248,9 +248,9 @@ async def running(config: Config) -> AsyncIterator[App]:
 
 
 def guard(config: Config) -> http.Guard:
-    """The page's tokens also stand before the server's own routes."""
+    """The page's tokens also stand before the server's own routes, and where the page is off."""
     page = config.channels.get("websocket")
-    if page is None or not page.enabled:
+    if page is None:
         return http.Guard()
     return http.Guard(str(page.values.get("token") or ""), tokens=bool(page.values.get("users")))
 

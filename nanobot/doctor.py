@@ -34,6 +34,8 @@ MODEL_SECONDS = 60.0  # for one short answer; the embedded model loads first
 PLATFORM_SECONDS = 60.0  # for all a channel asks its platform
 STORE_SECONDS = 10.0  # for what the database is asked
 LOW_DISK, NO_DISK = 1 << 30, 100 << 20  # bytes free: a warning, a failure
+LONG, MIXED = 20, 8  # characters of a token, and different ones, below which it can be guessed
+STRONG = "openssl rand -hex 24"
 BUILT = 1_735_689_600.0  # 2025-01-01: no clock that is right shows less
 AHEAD_SECONDS = 120.0  # files this far in the future mean that the clock went back
 
@@ -78,6 +80,7 @@ async def examine(workspace: Path, *, ask_model: bool = True) -> AsyncIterator[C
                 yield check
     yield looked("encryption", lambda: encryption(config))
     yield commands(config)
+    yield page(config)
     yield looked("port", lambda: listening(config))
     yield await model(config, ask=ask_model)
 
@@ -257,6 +260,26 @@ def commands(config: Config) -> Check:
         return Check("sandbox", "ok", f"bubblewrap works; security level {security.level}")
     what = "commands run without a sandbox" if security.plain_exec else "commands are refused"
     return Check("sandbox", "warn", f"{what}: {problem}", "Install bubblewrap; nothing else needs it.")
+
+
+def page(config: Config) -> Check:
+    """Whether the page's tokens keep others out, and the agent's own commands."""
+    channel = config.channels.get("websocket")
+    if channel is None or not channel.enabled:
+        return Check("page", "ok", "the page is off")
+    token, users = str(channel.values["token"]), dict(channel.values["users"])
+    if not token and not users:
+        security = SecurityContext.of(config.security, config.workspace, [config.state_dir])
+        if not security.network:
+            return Check("page", "ok", "no token: whoever uses this machine is the owner")
+        text = "commands of the agent have the network and the page has no token: they can act as the owner"
+        return Check("page", "warn", text, f"Set token under [channels.websocket]: {STRONG}")
+    given = {"token": token, **{f"users.{name}": str(one) for name, one in users.items()}}
+    weak = [name for name, one in given.items() if one and (len(one) < LONG or len(set(one)) < MIXED)]
+    if weak:
+        text = f"{', '.join(weak)} of [channels.websocket] can be guessed: shorter than {LONG} characters, or too plain"
+        return Check("page", "warn", text, f"Make it long: {STRONG}")
+    return Check("page", "ok", f"{len(given) - (not token)} tokens, all long")
 
 
 def listening(config: Config) -> Check:
