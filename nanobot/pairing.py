@@ -3,6 +3,7 @@
 Eight characters, ten minutes, at most three waiting per channel, compared in constant time; guesses are rate limited.
 """
 
+import asyncio
 import hmac
 import secrets
 from collections import OrderedDict, deque
@@ -38,6 +39,9 @@ class PairingDesk:
         self._pairings = pairings
         self._clock = clock
         self._tell = tell
+        self._asking = (
+            asyncio.Lock()
+        )  # two messages at once must not be two requests, of which one code counts
         self._wrong: deque[float] = deque(maxlen=MAX_GUESSES)
         self._denied: OrderedDict[tuple[str, str], float] = OrderedDict()  # until when
 
@@ -47,6 +51,10 @@ class PairingDesk:
 
     async def request(self, message: Inbound) -> str | None:
         """The code to show to an unknown sender; None where nothing should be said."""
+        async with self._asking:
+            return await self._request(message)
+
+    async def _request(self, message: Inbound) -> str | None:
         now = self._clock.now()
         if self._denied.get((message.channel, message.sender), 0.0) > self._clock.monotonic():
             return None

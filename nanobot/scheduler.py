@@ -63,8 +63,8 @@ class Scheduler:
             self._changed.clear()
             try:
                 wait = await self.tick()
-            except NanobotError as error:  # the store is busy or full; what is due stays due
-                logger.error("schedules: {}", error)
+            except Exception as error:  # noqa: BLE001 - a worker's edge: what is due stays due
+                logger.opt(exception=error).error("schedules: {}", error)
                 wait = LONGEST_SLEEP
             sleep = asyncio.ensure_future(self._clock.sleep(wait))
             change = asyncio.ensure_future(self._changed.wait())
@@ -75,10 +75,17 @@ class Scheduler:
                 change.cancel()
 
     async def tick(self) -> float:
-        """Hand in what is due; returns the seconds until there may be more."""
+        """Hand in what is due; returns the seconds until there may be more. One that fails keeps no other back."""
         now = self._clock.now()
+        failed = False
         for one in await self._schedules.due(now):
-            await self._fire(one, now)
+            try:
+                await self._fire(one, now)
+            except (NanobotError, msgspec.MsgspecError) as error:
+                failed = True
+                logger.bind(session=one.session).error("schedule {} is not handed in: {}", one.id, error)
+        if failed:  # still due: without a pause it would be tried over and over
+            return LONGEST_SLEEP
         next_at = await self._schedules.next_at()
         if next_at is None:
             return LONGEST_SLEEP

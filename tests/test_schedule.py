@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from nanobot.model import ModelRequest, ToolCall
@@ -191,4 +192,18 @@ async def test_times_that_passed_while_nobody_was_there_are_told_once(tmp_path: 
         assert "Next: 2026-11-21 13:30 UTC" in told
         clock._elapsed += 41 * 60
         await gateway.scheduler.tick()
+        await ended(gateway, 1)
+
+
+async def test_a_schedule_that_cannot_be_read_keeps_no_other_back(tmp_path: Path) -> None:
+    world, clock = swept(tmp_path)
+    async with life(world) as gateway:
+        await gateway.say("/goal sweep every 30 8 * * * UTC")
+        await gateway.answers(1)
+        [due] = await world_schedules(gateway)
+        for number, spec in enumerate(("{", '{"zone": "Mars/Base", "cron": "30 8 * * *"}')):
+            broken = msgspec.structs.replace(due, id=f"0-{number}", next_at=NOW, spec=spec)
+            await gateway.store.schedules.put(broken)
+        clock._elapsed += 31 * 60
+        assert await gateway.scheduler.tick() == 60
         await ended(gateway, 1)
