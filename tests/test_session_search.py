@@ -1,6 +1,9 @@
 """Search over session files, the archive included, with an index that is only a cache."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,20 +18,29 @@ def sessions(tmp_path: Path) -> SessionManager:
     return SessionManager(directory=tmp_path / "sessions", max_messages=20)
 
 
+@pytest.fixture(params=["with an index", "without one"])
+def either(request: pytest.FixtureRequest, sessions: SessionManager) -> SessionManager:
+    """Sessions in memory have no index, as encrypted ones have none."""
+    return sessions if request.param == "with an index" else SessionManager(max_messages=20)
+
+
 async def found(sessions: SessionManager, query: str) -> list[tuple[str, int]]:
     return [(hit["key"], hit["index"]) for hit in await sessions.search(query)]
 
 
-async def test_every_word_must_be_there_in_any_order_and_case(sessions: SessionManager) -> None:
+async def test_every_word_must_be_there_in_any_order_and_case(either: SessionManager) -> None:
+    sessions = either
     await sessions.append("slack:a", [line("user", "The Harbour ferry leaves at nine", "1")])
-    await sessions.append("slack:b", [line("user", "a ferry, but no port", "2")])
+    later = datetime.now(UTC) + timedelta(hours=1)
+    await sessions.append("slack:b", [line("user", "a ferry, but no port", "2", later)])
 
     assert await found(sessions, "FERRY harbour") == [("slack:a", 0)]
-    assert {key for key, _ in await found(sessions, "ferry")} == {"slack:a", "slack:b"}
+    assert await found(sessions, "ferry") == [("slack:b", 0), ("slack:a", 0)]
     assert await found(sessions, '"ferry leaves"') == [("slack:a", 0)]
     assert await found(sessions, '"leaves ferry"') == []
     assert await found(sessions, "ferry at") == [("slack:a", 0)]
     assert await found(sessions, 'x" OR "ferry') == []
+    assert await found(sessions, ' "" ') == []
 
 
 async def test_a_word_of_two_letters_is_found_without_the_index(sessions: SessionManager) -> None:
@@ -54,9 +66,10 @@ async def test_new_messages_renames_and_deletions_are_known_at_the_next_search(
     assert await found(sessions, "another") == [("slack:a", 0)]
 
 
-async def test_what_moved_to_the_archive_is_found_under_the_same_number(sessions: SessionManager) -> None:
+async def test_what_moved_to_the_archive_is_found_under_the_same_number(either: SessionManager) -> None:
+    sessions = either
     for number in range(40):
-        words = "needle" if number in {3, 38} else "hay"
+        words = {3: "needle", 38: "needle", 2: "thimble"}.get(number, "hay")
         lines = [line("user", f"{words} {number}", str(number)), line("assistant", "ok", str(number))]
         await sessions.append("slack:a", lines)
         if number == 10:
@@ -65,16 +78,18 @@ async def test_what_moved_to_the_archive_is_found_under_the_same_number(sessions
     assert session.archived[1] > 6
 
     assert await found(sessions, "needle") == [("slack:a", 76), ("slack:a", 6)]
+    assert await found(sessions, "thimble") == [("slack:a", 4)]
     page = await sessions.page("slack:a", 7, 1)
     assert page.messages[0]["content"] == "needle 3"
-    assert sessions.directory is not None
-    (sessions.directory.parent / "search.db").unlink()
+    if sessions.directory is not None:
+        (sessions.directory.parent / "search.db").unlink()
     again = sessions.restarted()
     assert await found(again, "needle") == [("slack:a", 76), ("slack:a", 6)]
     await again.close()
 
 
-async def test_a_new_conversation_is_not_found_by_what_was_said_before(sessions: SessionManager) -> None:
+async def test_a_new_conversation_is_not_found_by_what_was_said_before(either: SessionManager) -> None:
+    sessions = either
     await sessions.append("slack:a", [line("user", "old harbour", "1")])
     assert await found(sessions, "harbour") == [("slack:a", 0)]
     await sessions.clear("slack:a")
@@ -98,6 +113,23 @@ async def test_a_damaged_index_is_made_anew(sessions: SessionManager, damage: by
 
     assert await found(again, "lighthouse") == [("slack:a", 0)]
     await again.close()
+
+
+async def test_an_index_whose_making_was_cut_off_is_made(
+    sessions: SessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sessions.directory is not None
+    await sessions.append("slack:a", [line("user", "lighthouse", "1")])
+    monkeypatch.setattr(search, "SCHEMA", search.SCHEMA.partition("CREATE VIRTUAL")[0])
+    assert await found(sessions, "lighthouse") == [("slack:a", 0)]
+    await sessions.close()
+    monkeypatch.undo()
+    again = sessions.restarted()
+
+    assert await found(again, "lighthouse") == [("slack:a", 0)]
+    await again.close()
+    with closing(sqlite3.connect(sessions.directory.parent / "search.db")) as db:
+        assert db.execute("SELECT text FROM lines").fetchall() == [("lighthouse",)]
 
 
 def test_words_of_a_query() -> None:

@@ -176,8 +176,9 @@ class SessionManager:
         limits: dict[str, Any] = {"max_messages": self._max_messages, "cache_size": self._cache_size}
         again = SessionManager(directory=self.directory, clock=self._clock, **limits)
         # Without a directory, the folder is what stands for the disk.
-        again._folder, again._search = self._folder, self._search
+        again._folder = self._folder
         again._index = Index(self._folder)
+        again._search = Search(self._folder, search.place(self.directory, self._folder))
         return again
 
     # For scripts and the command line

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from nanobot.messages import Line
 from nanobot.stores.sessions import jsonl, reading
 from nanobot.stores.sessions.folder import Folder
@@ -36,6 +38,14 @@ def hit(
     }
 
 
+def _may_hold(data: bytes, words: Sequence[str]) -> bool:
+    """A quick look without parsing; only plain words are written in JSON as they are."""
+    if b"\\u" in data:
+        return True
+    folded = data.lower()
+    return all(msgspec.json.encode(word)[1:-1] in folded for word in words if word.isascii())
+
+
 def texts(start: int, lines: Sequence[Line]) -> Iterator[tuple[int, str, str, str]]:
     """Position, text, role and time of what people and the model said."""
     for at, line in enumerate(lines, start):
@@ -50,7 +60,8 @@ def look(
     hits: list[dict[str, Any]] = []
     for name in reversed(names):
         data = folder.read(name)
-        if data is None:
+        # What is in the archive is compressed, so there is no quick look at it.
+        if data is None or not (b'"archived":{' in data or _may_hold(data, words)):
             continue
         parsed = jsonl.parse(data)
         offset = jsonl.archived(parsed.metadata)[1]

@@ -1,15 +1,12 @@
-"""Reading what is stored: pages and search. Runs in the pool, over files and archive."""
+"""Reading what is stored: pages, excerpts and every line. Runs in the pool, over files and archive."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from nanobot.channel import Page
 from nanobot.messages import Line
 from nanobot.stores.sessions import archive, jsonl
 from nanobot.stores.sessions.folder import Folder
-from nanobot.stores.sessions.index import Entry
 
 EXCERPT = 160  # characters
 BEGINS = "begins_at"  # metadata: the position of the first message after the last /new
@@ -48,52 +45,6 @@ def begins(metadata: Mapping[str, Any], total: int) -> int:
     """Where the conversation begins that people see; the file may have been written by anybody."""
     position = metadata.get(BEGINS)
     return position if isinstance(position, int) and 0 <= position <= total else 0
-
-
-def search(
-    folder: Folder, files: Iterable[tuple[str, Entry]], query: str, limit: int
-) -> list[dict[str, Any]]:
-    """Messages whose text contains the query in any case, from the newest session on.
-
-    Where an index cannot be (`folder.sealed`), this is the search, and it looks into the archive as well.
-    """
-    wanted = query.casefold().strip()
-    hits: list[dict[str, Any]] = []
-    if not wanted:
-        return hits
-    for name, entry in files:
-        data = folder.read(name)
-        archives = folder.sealed and data is not None and b'"archived":{' in data
-        if data is None or not (archives or _may_contain(data, wanted)):
-            continue
-        parsed = jsonl.parse(data)
-        offset = jsonl.archived(parsed.metadata)[1]
-        lines = parsed.messages
-        if archives:
-            end, metadata = offset + len(lines), parsed.metadata.get("metadata")
-            start = begins(metadata if isinstance(metadata, dict) else {}, end)
-            lines, offset = between(folder, name.removesuffix(".jsonl"), lines, offset, start, end), start
-        for index in range(len(lines) - 1, -1, -1):
-            line = lines[index]
-            if line["role"] not in {"user", "assistant"}:
-                continue
-            text = text_of(line)
-            position = text.casefold().find(wanted)
-            if position < 0:
-                continue
-            hits.append(
-                {
-                    "key": entry.key,
-                    "title": entry.title or entry.preview,
-                    "index": offset + index,
-                    "role": line["role"],
-                    "excerpt": excerpt(text, position),
-                    "timestamp": line.get("timestamp", ""),
-                }
-            )
-            if len(hits) >= limit:
-                return hits
-    return hits
 
 
 def text_of(line: Line) -> str:
@@ -138,10 +89,3 @@ def _archived(folder: Folder, stem: str, count: int, start: int, end: int) -> li
         if lower <= start:
             break
     return found
-
-
-def _may_contain(data: bytes, wanted: str) -> bool:
-    """A quick look without parsing; only a plain text is written in JSON as it is."""
-    if not wanted.isascii() or b"\\u" in data:
-        return True
-    return msgspec.json.encode(wanted)[1:-1] in data.lower()

@@ -30,13 +30,16 @@ MOMENT = 0.15  # seconds that a query spends on the index, and that it waits for
 MOST = 2_000  # messages taken at once
 BUSY_SECONDS = 5.0
 
+# At once, or a kill in between would leave an index that can neither be used nor made.
 SCHEMA = f"""
+BEGIN;
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, inode INTEGER NOT NULL, size INTEGER NOT NULL,
     mtime INTEGER NOT NULL, created TEXT NOT NULL, archived INTEGER NOT NULL, next INTEGER NOT NULL
 );
 CREATE VIRTUAL TABLE lines USING fts5(text, role UNINDEXED, timestamp UNINDEXED, tokenize = 'trigram');
 PRAGMA user_version = {VERSION};
+COMMIT;
 """
 
 
@@ -77,12 +80,17 @@ class Search:
         files = entries()
         newest = sorted(files.items(), key=lambda item: item[1].updated_at, reverse=True)
         words = matching.words_of(query)
-        if not any(len(word) >= SHORTEST for word in words):
-            return reading.search(self._folder, newest, query, limit)
-        found = self._with_index(lambda db: self._find(db, dict(newest), words, limit))
-        if self.behind:
-            self._go_on(entries)
-        return reading.search(self._folder, newest, query, limit) if found is None else found
+        if not words:
+            return []
+        found: list[dict[str, Any]] | None = None
+        if any(len(word) >= SHORTEST for word in words):
+            found = self._with_index(lambda db: self._find(db, dict(newest), words, limit))
+            if self.behind:
+                self._go_on(entries)
+        if found is None:
+            oldest_first = [name for name, _ in reversed(newest)]
+            found = matching.look(self._folder, files, oldest_first, words, limit)
+        return found
 
     def _find(
         self, db: sqlite3.Connection, files: Mapping[str, Entry], words: Sequence[str], limit: int
