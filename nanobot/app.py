@@ -116,6 +116,8 @@ async def running(config: Config) -> AsyncIterator[App]:
         )
         stack.push_async_callback(transcripts.close)
         files = MediaFiles(state, sealer)
+        audit = Audit(state / "audit.jsonl")
+        stack.callback(audit.close)
         window = config.agent.context_window
         registry = ModelRegistry(config.models, context_window=window, state=state, read=files.read)
         stack.push_async_callback(registry.close)
@@ -157,7 +159,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             name=config.agent.system_name,
             level=config.security.level,
         )
-        toolbox = standard(security, state, sender(store, deliverer), Audit(state / "audit.jsonl"), files)
+        toolbox = standard(security, state, sender(store, deliverer), audit, files)
         toolbox = toolbox.extended([reader(skills), project_tool(security, clock)])
         watching = Watching(children, store.inbox, config.watchers, config.agent.max_steps)
         publish = watching.listening(children.listening(publisher(bus)))

@@ -33,6 +33,7 @@ from nanobot.workspace import CONFIG_FILE, state_dir
 MODEL_SECONDS = 60.0  # for one short answer; the embedded model loads first
 PLATFORM_SECONDS = 60.0  # for all a channel asks its platform
 STORE_SECONDS = 10.0  # for what the database is asked
+MOST_WAITING = 10_000  # replies that are counted
 LOW_DISK, NO_DISK = 1 << 30, 100 << 20  # bytes free: a warning, a failure
 LONG, MIXED = 20, 8  # characters of a token, and different ones, below which it can be guessed
 STRONG = "openssl rand -hex 24"
@@ -235,7 +236,7 @@ async def remembered(channel: ChannelSettings, workspace: Path) -> list[Check]:
             await store.open()
             try:
                 notes = dict(await store.keys(f"channel:{channel.name}").items())
-                rows = await store.outbox.undelivered()
+                rows = await store.outbox.list(("pending", "sending", "unknown"), MOST_WAITING)
             finally:
                 await store.close()
     except OSError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nanobot.errors import UsageError
+from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Line
 from nanobot.stores.sessions import SessionManager, jsonl
 from nanobot.testing import FakeClock
@@ -21,6 +21,10 @@ async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
 
 
 class TestListing:
+    def test_a_folder_that_cannot_be_looked_into_is_an_error_with_a_name(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreError, match="File name too long"):
+            SessionManager(directory=tmp_path / ("x" * 300)).list_sessions()
+
     async def test_the_newest_comes_first_with_title_and_preview(self, tmp_path: Path) -> None:
         clock = FakeClock()
         sessions = SessionManager(directory=tmp_path, clock=clock)

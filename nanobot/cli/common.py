@@ -1,4 +1,4 @@
-"""What commands share: the workspace option, plain tables, and the lock that writing commands take."""
+"""What commands share: the workspace option, plain tables, and strangers' words made harmless for a terminal."""
 
 import json
 from collections.abc import Iterable, Sequence

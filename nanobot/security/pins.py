@@ -31,7 +31,7 @@ class Pins:
         return ""
 
     def all(self) -> dict[str, str]:
-        """The hashes by name. A file that cannot be read pins everything to nothing."""
+        """The hashes by name. Raises OSError or ValueError for a file that cannot be read."""
         try:
             found = self._file.stat()
         except FileNotFoundError:

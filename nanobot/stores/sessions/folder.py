@@ -163,11 +163,11 @@ class DiskFolder:
             return Stat(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def list(self, folder: str = "") -> Iterator[tuple[str, Stat]]:
-        try:
-            entries = os.scandir(f"{self._root}/{folder}")
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        with entries, _named(folder):
+        with (
+            _named(folder),
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(f"{self._root}/{folder}") as entries,
+        ):
             for entry in entries:
                 if entry.name.startswith("."):
                     continue

@@ -6,7 +6,7 @@ CREATE TABLE inbox (
     channel     TEXT NOT NULL,
     message_id  TEXT NOT NULL,         -- the platform's
     session     TEXT NOT NULL,
-    rank        INTEGER NOT NULL,      -- 0 what people said, 1 what continues by itself
+    rank        INTEGER NOT NULL,      -- 0 what people said, 1 what was brought back, 2 what continues by itself
     message     TEXT NOT NULL,         -- Inbound as JSON
     status      TEXT NOT NULL,         -- pending | running | done | dead
     attempts    INTEGER NOT NULL DEFAULT 0,
