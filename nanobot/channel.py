@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from nanobot.budget import Budget
 from nanobot.clock import Clock, SystemClock, deadline, stamp
 from nanobot.errors import (
     ChannelDown,
@@ -52,6 +53,7 @@ __all__ = [
     "Address",
     "Applicant",
     "Attachment",
+    "Budget",
     "Capabilities",
     "Channel",
     "ChannelDown",

@@ -20,7 +20,7 @@ MAX_LINES = 400
 
 FLOORS: dict[int, set[str]] = {
     0: {"messages", "events", "errors", "clock", "plain"},
-    1: {"channel", "executor", "files", "model", "owner", "store", "tool"},
+    1: {"budget", "channel", "executor", "files", "model", "owner", "store", "tool"},
     2: {
         "agent",
         "child",

@@ -13,6 +13,7 @@ import msgspec
 
 from nanobot.channel import (
     Address,
+    Budget,
     ChannelError,
     DeadlineExceeded,
     Event,
@@ -30,7 +31,6 @@ from nanobot.channel import (
 )
 
 from .api import Api, Lost, Refusal
-from .budget import Budget
 from .markdown import LIMIT, neutral, settled
 from .posts import Posts, preview_mark, since
 from .settings import Pace

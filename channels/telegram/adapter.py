@@ -34,7 +34,7 @@ class TelegramChannel:
         self._port = port
         self._settings = read_settings(port.settings)
         self._api = Api(self._settings.token, self._settings.api_url)
-        self._chats = Chats(port)
+        self._chats = Chats(port, self._settings.edit_interval)
         buttons = Buttons(port)
         self._streams = Streams(self._api, port, self._chats, self._settings)
         self._poster = Poster(self._api, port, self._chats, buttons)

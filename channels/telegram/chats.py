@@ -2,16 +2,24 @@
 
 from loguru import logger
 
-from nanobot.channel import Address, Port
+from nanobot.channel import Address, Budget, Port
+
+from .wire import is_private
 
 MOVED, BLOCKED = "moved:", "blocked:"
+SHARE = 0.6  # of what a group may be sent is for previews, of all its topics together
 
 
 class Chats:
-    """Moves and refusals survive a restart; flood waits do not need to."""
+    """Moves and refusals survive a restart; flood waits do not need to.
 
-    def __init__(self, port: Port) -> None:
+    `edit_interval`: seconds between two messages or edits that a group bears for long.
+    """
+
+    def __init__(self, port: Port, edit_interval: float) -> None:
         self._port = port
+        self._per_minute = SHARE * 60.0 / max(0.05, edit_interval)
+        self._budgets: dict[str, Budget] = {}
         self._moved: dict[str, str] = {}  # old id → new id
         self._origin: dict[str, str] = {}  # new id → the id its session was begun under
         self._blocked: dict[str, set[Address]] = {}
@@ -67,6 +75,23 @@ class Chats:
         await self._port.keys.delete(BLOCKED + chat_id)
         for address in addresses:
             self._port.reachable(address)
+
+    # --- how much a group is sent ------------------------------------------------------------------------------
+
+    def may_show(self, chat_id: str) -> bool:
+        """Whether a preview may take one more of a group's messages; the answers must find some left."""
+        return is_private(chat_id) or self._budget(chat_id).take()
+
+    def said(self, chat_id: str) -> None:
+        """An answer was sent."""
+        if not is_private(chat_id):
+            self._budget(chat_id).spend()
+
+    def _budget(self, chat_id: str) -> Budget:
+        found = self._budgets.get(chat_id)
+        if found is None:
+            found = self._budgets[chat_id] = Budget(self._per_minute, self._port.clock)
+        return found
 
     # --- flood waits -------------------------------------------------------------------------------------------
 

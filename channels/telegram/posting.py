@@ -91,6 +91,7 @@ class Poster:
                 keyboard if index == max(0, len(texts) - 1) else None,
             )
             ref = refs[index] if index < len(refs) else ""
+            self._chats.said(chat)
             sent.ids.append(await self._moved(target, job, ref))
             if len(jobs) > 1:
                 await self._port.keys.set(PROGRESS + message.id, msgspec.json.encode(sent).decode())

@@ -56,6 +56,7 @@ class Preview:
         self.ref = ""  # id of the posted preview
         self.shown = ""
         self.shown_at = 0.0
+        self.held_until = 0.0  # the group has had enough for now
         self.typed_at = picture.started + TYPING_AFTER - TYPING_SECONDS
         self.changed = asyncio.Event()
         self.ended = asyncio.Event()
@@ -192,7 +193,10 @@ class Streams:
                     await self._type(one, chat)
                 due = self._due(one)
                 if due is not None and due <= clock.monotonic() and not one.ended.is_set():
-                    await self._update(one, chat)
+                    if one.draft or self._chats.may_show(chat):
+                        await self._update(one, chat)
+                    else:
+                        one.held_until = clock.monotonic() + self._settings.edit_interval
             except RetryLater as error:
                 self._chats.wait(chat, error.seconds)
             except Unreachable:
@@ -218,6 +222,10 @@ class Streams:
 
     def _due(self, one: Preview) -> float | None:
         """When the preview is to be shown (again); None: not before something changes."""
+        due = self._wanted(one)
+        return None if due is None else max(due, one.held_until)
+
+    def _wanted(self, one: Preview) -> float | None:
         if one.silent:
             return None
         picture, settings = one.picture, self._settings

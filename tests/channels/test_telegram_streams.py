@@ -228,6 +228,26 @@ async def test_two_topics_of_one_forum_stream_side_by_side(tmp_path: Path) -> No
         assert gateway.server.texts(GROUP, 9) == ["answer topic:9"]
 
 
+async def test_previews_leave_a_groups_answers_room(tmp_path: Path) -> None:
+    async with house(tmp_path, patience=0.1, edit_interval=60) as gateway:
+        gateway.server.world.forum(GROUP, 7, 9)
+        first = await gateway.asked(GROUP, "@helper_bot one", topic=7)
+        second = await gateway.asked(GROUP, "@helper_bot two", topic=9)
+        gateway.start(first)
+        gateway.delta(first, "to one")
+        await gateway.server.until(lambda: gateway.server.texts(GROUP, 7))
+        gateway.start(second)
+        gateway.delta(second, "to two")
+        await gateway.server.until(lambda: len(gateway.server.made("sendChatAction")) == 2)
+        await asyncio.sleep(0.3)  # after which it would be shown
+        assert gateway.server.texts(GROUP, 9) == [], "the group's share of previews is spent"
+        for message in (first, second):
+            gateway.end(message, f"answer {message.thread}")
+        await gateway.port.settle()
+
+        assert gateway.server.texts(GROUP) == ["answer topic:7", "answer topic:9"]
+
+
 async def test_a_group_message_is_marked_while_it_is_worked_on(tmp_path: Path) -> None:
     async with house(tmp_path) as gateway:
         message = await addressed(gateway)
