@@ -177,6 +177,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             board=board,
             later=scheduler,
             busy=children.records.beside,
+            leave=children.end_all,
         )
         goal_desk = GoalDesk(goals, Verifier(toolbox, models, prompts, transcripts, clock))
         surroundings = Surroundings(security, clock)

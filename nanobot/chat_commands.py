@@ -111,7 +111,7 @@ class ChatCommands:
             await self._goals.move(key, "cancel", reason="a new conversation was begun")
         elif call.beside:
             return "The goal has ended meanwhile. `/new` again starts over."
-        ended = await self._actors.below(key, "a new conversation was begun", "")
+        ended = await self._actors.below(key, "a new conversation was begun")
         await self._transcripts.clear(key)
         self._publish(SessionUpdated(key, "", call.message.address, scope="thread"))
         tasks = (

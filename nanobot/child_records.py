@@ -51,6 +51,12 @@ class ChildRecords:
             session = child.parent
         return session
 
+    def goal(self, child: Child) -> str:
+        """The id of the goal that a sub-session works for, itself or through others."""
+        while (above := self.get(child.parent)) is not None:
+            child = above
+        return child.goal
+
     def running(self, session: str) -> int:
         return sum(1 for one in self._children.values() if one.parent == session and not one.ended)
 

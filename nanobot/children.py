@@ -39,7 +39,7 @@ END_SECONDS = 20.0  # what ending a sub-session may take: three signals with tim
 class Turns(Protocol):
     """The session actors, as far as sub-sessions need them."""
 
-    below: Callable[[str, str, str], Awaitable[int]]
+    below: Callable[[str, str], Awaitable[int]]
 
     def queued(self, session: str) -> None: ...
 
@@ -264,10 +264,8 @@ class Children:
             now = msgspec.structs.replace(now, awaited=True)  # whoever ends it knows, so no message is due
         if not now.ended:
             child = await self._end(now, status, reason)
-        for one in self.records.of(child.key):
-            if not one.ended:
-                below: Status = "paused" if status == "paused" else "killed"
-                await self.end(one, f"its parent was ended: {reason}", status=below, wait=wait)
+        below: Status = "paused" if status == "paused" else "killed"
+        await self.end_all(child.key, f"its parent was ended: {reason}", status=below, wait=wait)
         await self._turns.stop(child.key)
         if wait:
             with suppress(TimeoutError):
@@ -276,13 +274,19 @@ class Children:
                         await self.records.changed(child.id)
         return self.records.by_id(child.id) or child
 
-    async def end_all(self, session: str, reason: str, goal: str = "", *, status: Status = "killed") -> int:
+    async def end_all(
+        self, session: str, reason: str, goal: str = "", *, status: Status = "killed", wait: bool = False
+    ) -> int:
         """End what a session has running, or what works for this goal of it; returns how many."""
         running = [
             child for child in self.records.of(session) if not child.ended and goal in ("", child.goal)
         ]
-        for child in running:
-            await self.end(child, reason, status=status, wait=False)
+        ends = [self.end(child, reason, status=status, wait=wait) for child in running]
+        for failed in await asyncio.gather(
+            *ends, return_exceptions=True
+        ):  # side by side: /stop is to be quick
+            if isinstance(failed, BaseException):
+                raise failed
         return len(running)
 
     async def delete(self, child: Child, reason: str) -> None:
@@ -327,7 +331,8 @@ class Children:
             await self.records.put(now_there)
         if len(child.ledger) >= child.turn:  # else nothing is known of what it used
             used = child.ledger[child.turn - 1].usage
-            await self._purse.charge(self.records.root(child.parent), used.input + used.output)
+            tokens = used.input + used.output
+            await self._purse.charge(self.records.root(child.parent), tokens, self.records.goal(child))
         return child
 
     async def _report(self, child: Child, answer: str) -> None:

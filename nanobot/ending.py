@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -65,16 +65,13 @@ class Ending:
         publish: Callable[[Event], None],
         submit: Callable[[Sequence[Delivery]], None],
         wake: Callable[[str], None],
-        below: Callable[[str, str, str], Awaitable[int]],
     ) -> None:
-        """`below` ends what a session delegated: (session, reason, the goal it works for)."""
         self._bench = bench
         self._goals = goals
         self._clock = clock
         self._publish = publish
         self._submit = submit
         self._wake = wake
-        self._below = below
 
     async def finish(
         self,
@@ -139,8 +136,6 @@ class Ending:
         spoken = [one for one in taken if one.kind == "user"]
         async with deadline(STORE_SECONDS, "counting the goal's turn"):
             plan = await self._goals.after(transcript.key, claim, transcript, final, taken)
-        if plan.goal is not None and plan.goal.by == claim.turn and not plan.goal.open:
-            await self._below(transcript.key, f"its goal is {plan.goal.status}", plan.goal.id)
         text = said(str(final.get("content") or ""), plan)
         if text != final.get("content"):
             stream = ""

@@ -173,12 +173,14 @@ class GoalCommands:
     async def _end(self, call: Invocation, what: Move) -> str:
         key = call.message.address.key
         fields = {}
+        present = await self._goals.load(key)
+        if present is not None:
+            await self._goals.leave(key, present)  # of an end that a kill interrupted
         if what == "complete":
-            present = await self._goals.load(key)
             fields["recap"] = (present.recap if present else "") or "Accepted by the user."
         goal = await self._goals.move(key, what, **fields)
         self._actors.interrupt_goal(key)
-        await self._actors.below(key, f"its goal is {goal.status}", goal.id)
+        goal = await self._goals.leave(key, goal)
         word = "Cancelled" if what == "cancel" else "Accepted as done"
         return f"{word}: {goal.title}. Used of its budget: {goal_texts.spending(goal)}."
 

@@ -4,7 +4,7 @@ Everything that must survive a crash is durable before the turn's commit, and th
 that commit. Its message id is made of the goal, its run and the turn's number, so that asking twice changes nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -46,7 +46,9 @@ class Goals:
         later: Later | None = None,
         retry_seconds: Sequence[float] = RETRY_SECONDS,
         busy: Callable[[str], int] = lambda _: 0,
+        leave: Callable[[str, str, str], Awaitable[int]] | None = None,
     ) -> None:
+        """`leave` ends what works for a goal: (session, reason, goal's id)."""
         self.clock = clock
         self.budget = budget or Budget()
         self._transcripts = transcripts
@@ -56,6 +58,7 @@ class Goals:
         self._retry_seconds = retry_seconds
         self._later = later
         self._busy = busy  # how many sub-sessions of a session are at work beside it
+        self._leave = leave
         self._board = board
         self._active: set[str] = set()  # sessions whose goal was active when last seen
         self._led: dict[str, str] = {}  # session → the goal's own turn that was begun last
@@ -198,13 +201,23 @@ class Goals:
             return None
         return max(0, present.budget.tokens - present.spent.tokens)
 
-    async def charge(self, key: str, tokens: int) -> None:
-        """Count what a goal's sub-session used; what follows from it, the goal's next turn decides."""
+    async def charge(self, key: str, tokens: int, goal: str = "") -> None:
+        """Count what a sub-session used; what follows from it, the goal's next turn decides.
+
+        `goal` is the one that it worked for: to that it is charged also when it has ended.
+        """
         present = await self.load(key)
-        if present is None or present.status in ENDED or not tokens:
+        if present is None or not tokens or (present.status in ENDED and present.id != goal):
             return
         spent = msgspec.structs.replace(present.spent, tokens=present.spent.tokens + tokens)
         await self.save(key, msgspec.structs.replace(present, spent=spent))
+
+    async def leave(self, key: str, goal: Goal) -> Goal:
+        """End what works for a goal that has ended; returns the goal with all that was used."""
+        if goal.open or self._leave is None:
+            return goal
+        await self._leave(key, f"its goal is {goal.status}", goal.id)
+        return await self.load(key) or goal
 
     async def fumbled(self, key: str, turn: str, problem: str) -> None:
         """A call of complete_goal failed."""
@@ -296,6 +309,7 @@ class Goals:
         self._note(key, present)
         announcement = ""
         if present.by == claim.turn:
+            present = await self.leave(key, present)
             self._show(present)
             words = "" if final.get("injected") == "failed" else str(final.get("content") or "")
             announcement = goal_texts.announcement(present, words, self.clock.now())

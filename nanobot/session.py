@@ -47,8 +47,7 @@ class Actors:
         self._commands = commands
         self._goals = goals
         self.lives = Lives(clock)
-        # Ends what a session delegated, or what works for one goal of it: (session, reason, goal or ""); how many.
-        self.below: Callable[[str, str, str], Awaitable[int]] = nothing_below
+        self.below: Callable[[str, str], Awaitable[int]] = nothing_below  # stopped with a session; how many
         self.objection: Callable[[str, str, str], str] = no_objection  # to (session, turn, answer); "" = none
         self.unshown: Callable[[Event], None] = nobody  # hears the events of turns that are not shown live
         self._running: dict[str, Running] = {}
@@ -63,7 +62,7 @@ class Actors:
             goals,
             clock,
             publish,
-            Ending(bench, goals, clock, publish, submit, wake, self._leave),
+            Ending(bench, goals, clock, publish, submit, wake),
             self.lives,
             self,
             self._stops,
@@ -151,7 +150,7 @@ class Actors:
             await self._goals.halt(session)
         except NanobotError as error:  # a goal that cannot be written must not keep a turn from stopping
             logger.bind(session=session).error("the goal could not be paused: {}", error)
-        stopped = await self.below(session, "its parent was stopped", "") > 0 or stopped
+        stopped = await self.below(session, "its parent was stopped") > 0 or stopped
         rows = await self._bench.inbox.pending(session)
         if seq is None:
             seq = rows[-1].seq + 1 if rows else 0
@@ -215,11 +214,8 @@ class Actors:
     def _taken(self, session: str, count: int) -> None:
         self._queued[session] = max(0, self._queued.get(session, 0) - count)
 
-    async def _leave(self, session: str, reason: str, goal: str) -> int:
-        return await self.below(session, reason, goal)
 
-
-async def nothing_below(_session: str, _reason: str, _goal: str) -> int:
+async def nothing_below(_session: str, _reason: str) -> int:
     """A gateway without sub-sessions."""
     return 0
 

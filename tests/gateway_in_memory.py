@@ -140,6 +140,7 @@ class InMemory:
             board=self.board,
             later=self.scheduler,
             busy=world.settings.get("busy", self.children.records.beside),
+            leave=world.settings.get("leave", self.children.end_all),
             retry_seconds=world.settings.get("retry_seconds", (0.0,)),
         )
         tools = [*world.tools, *(delegation_tools(self.children) if world.delegation else ())]

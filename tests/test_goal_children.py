@@ -9,9 +9,9 @@ from typing import Any
 from nanobot.channel import Capabilities
 from nanobot.clock import SystemClock
 from nanobot.errors import StoreError
-from nanobot.events import TextDelta, TurnEnded
+from nanobot.events import TextDelta, TurnEnded, Usage
 from nanobot.goal import Budget
-from nanobot.model import ModelRequest, Text, ToolCall
+from nanobot.model import Finished, ModelRequest, Text, ToolCall
 from nanobot.testing import ScriptedModel
 from tests.gateway_in_memory import InMemory, World, life
 from tests.test_children import Delegation
@@ -233,6 +233,36 @@ async def test_cancelling_a_goal_ends_what_it_delegated_and_leaves_what_a_person
         assert (await results(gateway, 1))[0].endswith("A present is made.")
 
 
+async def test_what_its_helpers_used_until_they_were_ended_is_in_a_goals_last_figures(tmp_path: Path) -> None:
+    class Busy(Crew):
+        def __call__(self, request: ModelRequest) -> Any:
+            if request.session.startswith("sub:") and request.messages[-1]["role"] == "user":
+                return [*call("list_sessions"), Finished("tool_calls", Usage(900, 100))]
+            return super().__call__(request)
+
+    made = world(tmp_path, Busy(needed=9))
+    async with life(made) as gateway:
+        await gateway.say("/goal Make a whole")
+        await resting(gateway)
+        async with asyncio.timeout(10):
+            while sum(request.session.startswith("sub:") for request in made.model.requests) < 4:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.01)  # until each has used its thousand
+        await gateway.say("/goal cancel")
+        await gateway.channel.until(lambda _: "Cancelled" in posted(gateway)[-1])
+        assert "2k of 2M tokens" in posted(gateway)[-1]
+        assert (await goal_of(gateway))["spent"]["tokens"] == 2_000
+
+
+async def test_an_end_that_was_interrupted_by_a_kill_is_made_good_by_the_same_command(tmp_path: Path) -> None:
+    async with life(world(tmp_path, Crew(needed=9))) as gateway:
+        await gateway.say("/goal Make a whole")
+        await resting(gateway)
+        await gateway.goals.move("fake:c", "cancel")  # and there the kill came
+        await gateway.say("/goal cancel")
+        await gateway.channel.until(lambda _: "cancelled" in posted(gateway)[-1])
+        assert gateway.children.records.running("fake:c") == 0
+
+
 async def test_what_a_goal_delegated_does_not_outlive_its_budget(tmp_path: Path) -> None:
     made = world(tmp_path, Crew(needed=9))
     made.settings["budget"] = Budget(turns=1)
@@ -254,14 +284,16 @@ async def test_what_a_goal_delegated_ends_when_it_is_completed_without_it(tmp_pa
 async def test_a_goals_end_that_was_interrupted_ends_what_it_delegated_when_it_is_made_good(
     tmp_path: Path,
 ) -> None:
-    async with life(world(tmp_path, Crew(needed=0))) as gateway:
-        below = gateway.actors.below
+    failures = [StoreError("the disk is away for a moment")]
 
-        async def fails_once(session: str, reason: str, goal: str) -> int:
-            gateway.actors.below = below
-            raise StoreError("the disk is away for a moment")
+    async def leave(session: str, reason: str, goal: str) -> int:
+        if failures:
+            raise failures.pop()
+        return await gateway.children.end_all(session, reason, goal)
 
-        gateway.actors.below = fails_once
+    made = world(tmp_path, Crew(needed=0))
+    made.settings["leave"] = leave
+    async with life(made) as gateway:
         await gateway.say("/goal Make a whole")
         await until(gateway, "completed")
         assert {one.status for one in gateway.children.records.all()} == {"killed"}

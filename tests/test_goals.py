@@ -363,7 +363,7 @@ async def test_stop_pauses_a_goal_at_once_and_resume_goes_on_with_what_was_done(
 async def test_a_stop_begins_no_turn_while_what_was_delegated_takes_its_time_to_end(tmp_path: Path) -> None:
     async with life(world(tmp_path, [[Text("one"), Hang()], [Text("two"), Hang()]])) as gateway:
 
-        async def slow(session: str, reason: str, goal: str) -> int:
+        async def slow(session: str, reason: str) -> int:
             for _ in range(50):
                 await asyncio.sleep(0.005)  # a sub-session whose end is written to a slow disk
             return 1
