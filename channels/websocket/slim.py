@@ -19,7 +19,9 @@ _TAG = re.compile(r"\bhtml$")
 _INDENT = re.compile(r"\s*\n\s*")
 # Beside these a blank means nothing, and none of them makes another word of what it then stands next to.
 _TIGHT = frozenset("{}()[];,=:?|&!>")
-_CSS = re.compile(r"""("(?:\\[^\0]|[^"\\])*"|'(?:\\[^\0]|[^'\\])*')|/\*(?:[^*]|\*(?!/))*\*/""")
+_CSS_STRING = r"""("(?:\\[^\0]|[^"\\])*"|'(?:\\[^\0]|[^'\\])*')"""
+_CSS = re.compile(_CSS_STRING + r"|/\*(?:[^*]|\*(?!/))*\*/")
+_CSS_SPACE = re.compile(_CSS_STRING + r"|(?:\s*;)?\s*(\})\s*|\s*([{;,])\s*|(:)\s+|\s+")
 
 
 class Unclear(Exception):
@@ -35,9 +37,9 @@ def script(text: str) -> str:
 
 
 def style(text: str) -> str:
-    """CSS without comments, blank lines and indentation."""
+    """CSS without comments, and with blanks only where they part two words."""
     bare = _CSS.sub(lambda found: found[1] or " ", text)
-    return _INDENT.sub("\n", bare).strip() + "\n"
+    return _CSS_SPACE.sub(lambda found: found[found.lastindex or 0].strip() or " ", bare).strip() + "\n"
 
 
 class _Script:

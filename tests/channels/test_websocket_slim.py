@@ -62,10 +62,23 @@ def test_what_cannot_be_read_is_left_alone(text: str) -> None:
     assert slim.script(text) == text
 
 
-def test_a_style_loses_comments_and_keeps_strings() -> None:
-    text = '/* head */\na::before {\n  content: "/* shown */";\n}\n'
-
-    assert slim.style(text) == 'a::before {\ncontent: "/* shown */";\n}\n'
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (
+            '/* head */\na::before {\n  content: "/* shown */  ; }";\n}\n',
+            'a::before{content:"/* shown */  ; }"}\n',
+        ),
+        ("a b > c, d :is(e, f) { margin: 0 -1px }", "a b > c,d :is(e,f){margin:0 -1px}\n"),
+        (
+            "@media (a: b) and (c) {\n x { y: calc(1px + 2px) ; }\n}",
+            "@media (a:b) and (c){x{y:calc(1px + 2px)}}\n",
+        ),
+        ("a {\n  b: 1;\n  c: /* half */ 2;\n}\nd { e: f; }", "a{b:1;c:2}d{e:f}\n"),
+    ],
+)
+def test_a_style_loses_comments_and_idle_blanks_and_keeps_strings(text: str, left: str) -> None:
+    assert slim.style(text) == left
 
 
 def test_every_script_of_the_page_gets_smaller() -> None:

@@ -41,7 +41,7 @@ def test_a_changed_vendored_file_is_found(tmp_path: Path) -> None:
 def test_what_is_loaded_before_a_reply_is_drawn_is_small_and_is_one_script() -> None:
     """As the server sends it. `test_chat` counts what a browser really fetches."""
     maker = Maker(WEB)
-    core = [maker.make(name) for name in ("index.html", "boot.js", "page.css", "app.js", "icon.svg")]
+    core = [maker.make(name) for name in ("index.html", "boot.js", "page.css", "app.js")]
 
     assert sum(len(asset.body) for asset in core) <= 60_000  # bytes
     assert len(core[3].sources) > 30

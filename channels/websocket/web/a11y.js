@@ -28,13 +28,16 @@ effect(() => {
   } else if (before) announce(now.items.size && lastStatus(now) === "stopped" ? "Stopped" : "Reply finished");
 });
 
+/** Whether there is a mouse and, most likely, a keyboard that is not drawn on the screen. */
+export const fine = () => matchMedia("(pointer: fine)").matches;
+
 /** Where a button vanishes under the one who pressed it by key: on to what is nearest. @param {string} selector */
 export function focusSoon(selector) {
   const move = () => {
     if (document.activeElement && document.activeElement !== document.body) return;
     const target = document.querySelector(selector) ?? document.getElementById("message");
     // On a touch screen the message box would bring the keyboard up.
-    if (target?.id === "message" && !matchMedia("(pointer: fine)").matches) return;
+    if (target?.id === "message" && !fine()) return;
     /** @type {HTMLElement | null} */ (target)?.focus({ preventScroll: true });
   };
   // What vanishes does so with the next drawing, and gives its focus away after that.

@@ -6,7 +6,7 @@ import { draftFor } from "./drafts.js";
 import { itemsOf } from "./history.js";
 import { Turn } from "./items.js";
 import { oneLine } from "./links.js";
-import { current, load, note, open, page, problem, refresh, sessions } from "./store.js";
+import { UNDO, current, forget, load, note, open, openNew, page, problem, refresh, removed, sessions, toast } from "./store.js";
 
 const AROUND = 24; // lines on either side of what was found
 
@@ -31,6 +31,58 @@ export async function rename(key, title) {
   }
   refresh();
 }
+
+/** Sessions that are deleted once their undo has run out, with their names. @type {Map<string, string>} */
+const doomed = new Map();
+let timer = 0;
+let shown = ""; // the one of them that was open
+
+/** Delete a session, unless it is undone in time; with those that were deleted just before. @param {string} key */
+export function drop(key) {
+  doomed.set(key, oneLine(sessions.value.find((row) => row.key === key)?.title).slice(0, 60) || "Chat");
+  removed.value = new Set([...removed.value, key]);
+  if (current.value.key === key) {
+    shown = key;
+    openNew(true);
+  }
+  clearTimeout(timer);
+  timer = setTimeout(carryOut, UNDO);
+  toast.value = { text: doomed.size > 1 ? `Deleted ${doomed.size} chats` : `Deleted “${doomed.get(key)}”`, undo: takeBack, key };
+}
+
+function takeBack() {
+  clearTimeout(timer);
+  toast.value = null;
+  if (doomed.has(shown)) open(shown);
+  spare([...doomed.keys()]);
+}
+
+/** @param {string[]} keys */
+function spare(keys) {
+  for (const key of keys) doomed.delete(key);
+  removed.value = new Set([...removed.value].filter((one) => !keys.includes(one)));
+}
+
+async function carryOut() {
+  clearTimeout(timer);
+  const keys = [...doomed];
+  doomed.clear();
+  if (toast.value?.undo === takeBack) toast.value = null;
+  await Promise.all(
+    keys.map(async ([key, title]) => {
+      try {
+        await api(path(key), { method: "DELETE" });
+        sessions.value = sessions.value.filter((row) => row.key !== key);
+        forget(key);
+      } catch (error) {
+        failed(`“${title}” was not deleted`, error);
+      }
+    }),
+  );
+  spare(keys.map(([key]) => key));
+}
+// Who leaves the page meant what they did.
+addEventListener("pagehide", carryOut);
 
 /** Save a session as a file. @param {string} key */
 export async function save(key) {

@@ -34,6 +34,7 @@ export async function api(path, { method = "GET", body } = {}) {
       ...(body === undefined ? {} : { "Content-Type": "application/json" }),
     },
     body: body === undefined ? undefined : JSON.stringify(body),
+    keepalive: method === "DELETE", // also from a page that is being left
     signal: AbortSignal.timeout(20_000),
   });
   if (response.status === 401) refused.value = true;

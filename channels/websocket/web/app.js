@@ -5,7 +5,7 @@ import { refused } from "./api.js";
 import { Composer } from "./composer.js";
 import { GoalStrip } from "./goal.js";
 import { icon } from "./icons.js";
-import { later } from "./later.js";
+import { act, later } from "./later.js";
 import { oneLine } from "./links.js";
 import { Sidebar, channelName, titleOf } from "./sidebar.js";
 import "./keys.js";
@@ -28,7 +28,7 @@ function Header() {
       ${icon("menu")}
     </button>
     <${Parent} />
-    <h1 class="head-title">${title()}</h1>
+    <h1 class="head-title" dir="auto" title=${title()}>${title()}</h1>
     <div class="connection" role="status">${connection.value === "lost" && html`<span>Reconnecting…</span>`}</div>
   </header>`;
 }
@@ -53,9 +53,9 @@ function ReadOnly({ chat, where }) {
       ? html`<div>
           <a class="plain" href=${`#${encodeURIComponent(parent)}`}>Back to the chat it works for</a>
           ${chat.about.value.model?.startsWith("executor/") && html`<button type="button" class="plain" onClick=${() => show("steps", "Steps", { session: chat.key, parent })}>Its steps</button>`}
-          ${runs && html`<button type="button" class="plain wrong" onClick=${() => import("./actions.js").then((act) => act.end(chat.key, parent))}>Stop it</button>`}
+          ${runs && html`<button type="button" class="plain wrong" onClick=${() => act((one) => one.end(chat.key, parent))}>Stop it</button>`}
         </div>`
-      : html`<button type="button" class="primary" onClick=${() => import("./actions.js").then((act) => act.fork(chat.key))}>Continue here</button>`}
+      : html`<button type="button" class="primary" onClick=${() => act((one) => one.fork(chat.key))}>Continue here</button>`}
   </div>`;
 }
 
@@ -66,7 +66,7 @@ function undo() {
 }
 
 function Notes() {
-  return html`<div class="notes">
+  return html`<div class="notes" role="status">
     ${problem.value &&
     html`<div class="note" role="alert">
       <span>${problem.value}</span><button type="button" class="quiet" aria-label="Close" onClick=${() => {
@@ -75,7 +75,7 @@ function Notes() {
       }}>${icon("cross")}</button>
     </div>`}
     ${toast.value &&
-    html`<div class="note" role="status"><span>${toast.value.text}</span>${
+    html`<div class="note"><span dir="auto">${toast.value.text}</span>${
       toast.value.undo
         ? html`<button type="button" class="plain" onClick=${undo}>Undo</button>`
         : html`<button type="button" class="quiet" aria-label="Close" onClick=${() => {
@@ -94,7 +94,7 @@ function App() {
     if (!open) return undefined;
     side.current?.querySelector("button")?.focus();
     const keys = (/** @type {KeyboardEvent} */ event) => {
-      if (document.querySelector("dialog[open]")) return;
+      if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
       if (event.key === "Escape") drawer.value = false;
       if (event.key === "Tab") keepInside(side.current, event);
     };
@@ -113,10 +113,10 @@ function App() {
         <${Header} />
         <${GoalStrip} chat=${chat} />
         <div class="thread"><${Thread} key=${chat.view.value ? `${chat.key} at ${chat.view.value.target.value}` : chat.key} chat=${chat} /></div>
-        ${chat.writable
-          ? html`<${Composer} chat=${chat} />`
-          : html`<${ReadOnly} chat=${chat} where=${where} />`}
         <${Notes} />
+        ${chat.writable
+          ? html`<${Composer} key=${chat.key} chat=${chat} />`
+          : html`<${ReadOnly} chat=${chat} where=${where} />`}
       </main>
     </div>
     <${Announcer} />${refused.value && html`<${SignIn} />`}<${Panel} />`;

@@ -51,6 +51,8 @@ export class Chat {
     this.target = signal("");
     /** Its model and such, as the server tells it. @type {import("./vendor/signals-core.js").Signal<any>} */
     this.about = signal(null);
+    /** Files for the next message. @type {import("./vendor/signals-core.js").Signal<import("./files.js").Picked[]>} */
+    this.files = signal([]);
     this.renew = false; // its history was begun anew: what is on the screen goes when the turn ends
     this.wanted = 0; // counts the loads of its newest page; only the last one counts
     this.stale = false; // a newer snapshot of its history is on the way

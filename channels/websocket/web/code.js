@@ -1,8 +1,10 @@
 /** Code blocks: a text node that only grows while they are written, coloured in pieces that never change again. */
 import { html, Component } from "./h.js";
+import { announce } from "./a11y.js";
 import { whenIdle } from "./idle.js";
 import { icon } from "./icons.js";
 import { oneLine } from "./links.js";
+import { problem } from "./store.js";
 
 const LIMIT = 60_000; // characters; above it code stays plain
 const EVERY = 90; // milliseconds between two colourings of code that is being written
@@ -106,7 +108,7 @@ export class CodeBlock extends Component {
   }
 
   copy = async () => {
-    await copyText(this.props.text);
+    if (!(await copyText(this.props.text))) return;
     this.setState({ copied: true });
     setTimeout(() => !this.gone && this.setState({ copied: false }), 1600);
   };
@@ -126,17 +128,24 @@ export class CodeBlock extends Component {
   }
 }
 
-/** @param {string} text */
+/** @param {string} text @returns {Promise<boolean>} whether it is on the clipboard */
 export async function copyText(text) {
+  let copied = true;
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without a secure context there is no clipboard interface; the old way still works.
+    // Without a secure context there is no clipboard interface; the old way still works, and takes the focus.
+    const back = /** @type {HTMLElement | null} */ (document.activeElement);
     const area = document.createElement("textarea");
+    area.className = "unseen";
     area.value = text;
     document.body.append(area);
     area.select();
-    document.execCommand("copy");
+    copied = document.execCommand("copy");
     area.remove();
+    back?.focus({ preventScroll: true });
   }
+  if (copied) announce("Copied");
+  else problem.value = "The browser does not let this page copy.";
+  return copied;
 }

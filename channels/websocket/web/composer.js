@@ -1,9 +1,9 @@
 /** Where one writes: text, files, commands; send, which is stop while something runs. */
-import { html, useEffect, useLayoutEffect, useRef, useSignal } from "./h.js";
-import { focusSoon } from "./a11y.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useSignal } from "./h.js";
+import { fine, focusSoon } from "./a11y.js";
 import { keepDraft, readDraft } from "./drafts.js";
-import { FileTiles, readFiles } from "./files.js";
 import { icon } from "./icons.js";
+import { later, unloaded } from "./later.js";
 import { oneLine } from "./links.js";
 import { SlashMenu, matching, textOf } from "./slash.js";
 import { commands, say, stop } from "./store.js";
@@ -12,6 +12,27 @@ import { count } from "./times.js";
 /** @typedef {import("./chat.js").Chat} Chat */
 
 const TALLEST = 220; // pixels
+const FileTiles = later(() => import("./files.js"));
+
+/** Takes the files that are dropped or pasted anywhere on the page. @param {File[]} files */
+let takes = (files) => {};
+const over = signal(false);
+for (const name of ["dragover", "dragleave", "drop"]) {
+  addEventListener(name, (event) => {
+    const { dataTransfer, relatedTarget } = /** @type {DragEvent} */ (event);
+    if (!dataTransfer?.types.includes("Files")) return;
+    event.preventDefault(); // else the browser would leave the page for the file
+    over.value = name === "dragover" || (name === "dragleave" && relatedTarget !== null);
+    if (name === "drop") takes([...dataTransfer.files]);
+  });
+}
+addEventListener("paste", (event) => {
+  const { types, files } = /** @type {DataTransfer} */ (event.clipboardData);
+  // Words and cells come with a picture of themselves: there the text is meant.
+  if (!files.length || (types.includes("text/html") && types.includes("text/plain"))) return;
+  event.preventDefault(); // with a file comes its name as text
+  takes([...files]);
+});
 
 /** What this conversation cost so far: money where the prices are known, else tokens. @param {any} about */
 function costOf(about) {
@@ -36,18 +57,18 @@ function Status({ chat }) {
 export function Composer({ chat }) {
   const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
-  const text = useSignal("");
-  /** @type {import("./vendor/signals-core.js").Signal<import("./files.js").Picked[]>} */
-  const files = useSignal(/** @type {any} */ ([]));
+  const text = useSignal(readDraft(chat.key));
+  const { files } = chat;
+  const reading = useRef(Promise.resolve());
   const refused = useSignal("");
   const chosen = useSignal(0);
   const closed = useSignal(false);
-  const over = useSignal(false);
 
   useEffect(() => {
-    text.value = readDraft(chat.key);
-    if (matchMedia("(pointer: fine)").matches) box.current?.focus({ preventScroll: true });
-  }, [chat]);
+    if (fine()) box.current?.focus({ preventScroll: true });
+    takes = take;
+    return () => (takes = () => {});
+  }, []);
   useLayoutEffect(() => {
     const area = box.current;
     if (!area) return;
@@ -57,7 +78,7 @@ export function Composer({ chat }) {
 
   const options = closed.value ? [] : matching(text.value, commands.value);
   const running = Boolean(chat.running.value);
-  const ready = text.value.trim() !== "" || files.value.length > 0;
+  const ready = () => text.value.trim() !== "" || files.value.length > 0;
 
   const write = (/** @type {string} */ value) => {
     text.value = value;
@@ -65,8 +86,9 @@ export function Composer({ chat }) {
     closed.value = false;
     keepDraft(chat.key, value);
   };
-  const submit = () => {
-    if (!ready) return;
+  const submit = async () => {
+    await reading.current;
+    if (!ready()) return;
     const words = text.value.trim();
     const sent = files.value;
     write("");
@@ -75,10 +97,18 @@ export function Composer({ chat }) {
     say(chat, words, sent);
     box.current?.focus();
   };
-  const take = async (/** @type {Iterable<File>} */ list) => {
-    const { picked, refused: reason } = await readFiles(list, files.value.length);
-    files.value = [...files.value, ...picked];
-    refused.value = reason;
+  // One after another, and a message that is sent meanwhile waits for them.
+  const take = (/** @type {File[]} */ list) => {
+    reading.current = reading.current.then(async () => {
+      try {
+        const { readFiles } = await import("./files.js");
+        const { picked, refused: reason } = await readFiles(list, files.value.length);
+        files.value = [...files.value, ...picked];
+        refused.value = reason;
+      } catch {
+        unloaded();
+      }
+    });
   };
   const pick = (/** @type {import("./slash.js").Command} */ command) => {
     write(textOf(command));
@@ -97,52 +127,34 @@ export function Composer({ chat }) {
       else return;
       event.preventDefault();
     } else if (event.key === "Escape" && running) stop(chat);
-    else if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+    // A keyboard on the screen has no Shift+Enter: there Enter is a new line.
+    else if (event.key === "Enter" && !event.shiftKey && !event.altKey && (fine() || event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       submit();
     }
-  };
-  const paste = (/** @type {ClipboardEvent} */ event) => {
-    const list = [...(event.clipboardData?.files ?? [])];
-    if (!list.length) return;
-    event.preventDefault();
-    take(list);
-  };
-  const drop = (/** @type {DragEvent} */ event) => {
-    event.preventDefault();
-    over.value = false;
-    take([...(event.dataTransfer?.files ?? [])]);
   };
 
   return html`<div class="composer">
     ${options.length > 0 && html`<${SlashMenu} options=${options} chosen=${chosen.value} onPick=${pick} />`}
     ${refused.value && html`<p class="refused" role="alert">${refused.value}</p>`}
-    <div
-      class=${`card ${over.value ? "over" : ""}`}
-      onDragOver=${(/** @type {DragEvent} */ event) => {
-        event.preventDefault();
-        over.value = true;
-      }}
-      onDragLeave=${() => (over.value = false)}
-      onDrop=${drop}
-    >
-      <${FileTiles} files=${files.value} onRemove=${(/** @type {any} */ gone) => {
+    <div class=${`card ${over.value ? "over" : ""}`}>
+      ${files.value.length > 0 && html`<${FileTiles} files=${files.value} onRemove=${(/** @type {any} */ gone) => {
         files.value = files.value.filter((file) => file !== gone);
         focusSoon("#message");
-      }} />
+      }} />`}
       <textarea
         id="message"
+        dir="auto"
         ref=${box}
         rows="1"
         aria-label="Message"
-        placeholder=${running ? "Add to what runs…" : "Write a message, or / for commands"}
+        placeholder=${over.value ? "Drop to attach" : running ? "Add to what runs…" : "Write a message, or / for commands"}
         aria-autocomplete="list"
         aria-controls=${options.length ? "commands" : undefined}
         aria-activedescendant=${options.length ? `command-${chosen.value}` : undefined}
         value=${text.value}
         onInput=${(/** @type {any} */ event) => write(event.target.value)}
         onKeyDown=${keys}
-        onPaste=${paste}
       ></textarea>
       <div class="tools">
         <button type="button" class="round quiet" aria-label="Attach a file" onClick=${() => input.current?.click()}>${icon("attach")}</button>
@@ -154,17 +166,19 @@ export function Composer({ chat }) {
           tabindex="-1"
           aria-label="Files to send"
           onChange=${(/** @type {any} */ event) => {
-            take([...event.target.files]).then(() => (event.target.value = ""));
+            take([...event.target.files]);
+            event.target.value = "";
           }}
         />
-        <span class="hint" aria-hidden="true">${running ? "Enter adds · Esc stops" : text.value ? "Enter sends · Shift+Enter for a new line" : ""}</span>
+        <span class="hint" aria-hidden="true">${!fine() ? "" : running ? "Enter adds · Esc stops" : text.value && "Enter sends · Shift+Enter for a new line"}</span>
         <${Status} chat=${chat} />
+        ${running && ready() && html`<button type="button" class="round quiet" aria-label="Add to what runs" title="Add to what runs" onClick=${submit}>${icon("send")}</button>`}
         ${running
           ? html`<button type="button" class="round go" aria-label="Stop" key="stop" onClick=${() => {
               stop(chat);
               focusSoon("#message");
             }} disabled=${chat.stopping.value}>${icon("stop")}</button>`
-          : html`<button type="button" class="round go" aria-label="Send" key="send" onClick=${submit} disabled=${!ready}>${icon("send")}</button>`}
+          : html`<button type="button" class="round go" aria-label="Send" key="send" onClick=${submit} disabled=${!ready()}>${icon("send")}</button>`}
       </div>
     </div>
   </div>`;

@@ -1,4 +1,4 @@
-/** Files on their way into a message: checked against the server's limits, read, shown, removable. */
+/** Files on their way into a message: checked against the server's limits, read, shown, removable. Loaded with the first one. */
 import { html } from "./h.js";
 import { icon } from "./icons.js";
 import { oneLine } from "./links.js";
@@ -22,7 +22,13 @@ export async function readFiles(files, present) {
     if (present + picked.length >= MAX_FILES) refused = `A message holds at most ${MAX_FILES} files.`;
     else if (file.size > MAX_BYTES) refused = `“${oneLine(file.name)}” is too large: a file holds at most ${MAX_BYTES / 1024 / 1024} MB.`;
     else if (!file.size) refused = `“${oneLine(file.name)}” is empty.`;
-    else picked.push({ id: ids++, name: oneLine(file.name) || "file", mime: file.type, data_url: await dataUrl(file) });
+    else {
+      try {
+        picked.push({ id: ids++, name: oneLine(file.name) || "file", mime: file.type, data_url: await dataUrl(file) });
+      } catch {
+        refused = `“${oneLine(file.name)}” could not be read.`; // a folder, or gone since
+      }
+    }
   }
   return { picked, refused };
 }
@@ -38,8 +44,7 @@ function dataUrl(file) {
 }
 
 /** @param {{files: Picked[], onRemove: (file: Picked) => void}} props */
-export function FileTiles({ files, onRemove }) {
-  if (!files.length) return null;
+export default function FileTiles({ files, onRemove }) {
   return html`<ul class="tiles">
     ${files.map((file) => {
       const picture = /^image\/(?:png|jpeg|gif|webp)$/.test(file.mime);

@@ -1,9 +1,10 @@
 /** A goal in full, and what its owner may do with it: every button sends the command that one could type. */
-import { html, useSignal } from "./h.js";
+import { html, useEffect, useSignal } from "./h.js";
 import { WORDS, clockOf, toneOf } from "./goal.js";
 import { icon } from "./icons.js";
 import { cleanBidi, oneLine } from "./links.js";
 import { say } from "./store.js";
+import { count } from "./times.js";
 
 /** Which controls make sense in which state. @type {Record<string, string[]>} */
 const CONTROLS = {
@@ -19,8 +20,7 @@ const NAMES = { pause: "Pause", resume: "Resume", edit: "Edit", done: "Mark as d
 function part(used, most, unit) {
   if (!most) return null;
   const share = Math.min(1, (used ?? 0) / most);
-  const shown = (/** @type {number} */ value) => Math.round(value ?? 0).toLocaleString();
-  return html`<li><span>${unit}</span><meter min="0" max="1" value=${share} aria-label=${unit}></meter><span class="figures">${shown(used)} of ${shown(most)}</span></li>`;
+  return html`<li><span>${unit}</span><meter min="0" max="1" value=${share} aria-label=${unit}></meter><span class="figures">${count(used ?? 0)} of ${count(most)}</span></li>`;
 }
 
 /** @param {{chat: import("./chat.js").Chat, onClose: () => void}} props */
@@ -28,6 +28,11 @@ export default function GoalSheet({ chat, onClose }) {
   const goal = chat.goal.value;
   const editing = useSignal(false);
   const text = useSignal(String(goal?.objective ?? ""));
+  const now = useSignal(Date.now() / 1000);
+  useEffect(() => {
+    const timer = setInterval(() => (now.value = Date.now() / 1000), 1_000);
+    return () => clearInterval(timer);
+  }, []);
   if (!goal) return html`<p>There is no goal in this chat any more.</p><button type="button" class="primary" onClick=${onClose}>Close</button>`;
   const run = (/** @type {string} */ word) => {
     if (word === "edit" && !editing.value) {
@@ -50,7 +55,7 @@ export default function GoalSheet({ chat, onClose }) {
   return html`<header class=${toneOf(goal)}>
       <h2>${icon("target")}Goal</h2>
       <span class="badge">${WORDS[goal.status] ?? oneLine(goal.status)}</span>
-      <time>${clockOf(goal, Date.now() / 1000)}</time>
+      <time>${clockOf(goal, now.value)}</time>
       <button type="button" class="quiet" onClick=${onClose} aria-label="Close">${icon("cross")}</button>
     </header>
     ${editing.value

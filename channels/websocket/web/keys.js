@@ -1,6 +1,6 @@
 /** Keys that work everywhere on the page. `keys_sheet.js` has the list that `?` shows. */
 import { show } from "./panel.js";
-import { current, open, openNew } from "./store.js";
+import { current, open, openNew, toast } from "./store.js";
 
 /** The session that is to get a new name. @type {(key: string) => void} */
 let renames = () => {};
@@ -23,6 +23,7 @@ addEventListener("keydown", (event) => {
   const key = event.key.toLowerCase();
   if (command && !event.shiftKey && !event.altKey && key === "k") show("search", "Search");
   else if (command && event.shiftKey && key === "o") openNew();
+  else if (command && !typing && key === "z") toast.value?.undo?.();
   else if (event.altKey && !command && (key === "arrowup" || key === "arrowdown")) neighbour(key === "arrowup" ? -1 : 1);
   else if (key === "f2" && !event.defaultPrevented) renames(current.value.key);
   else if (typing || command || event.altKey) return;

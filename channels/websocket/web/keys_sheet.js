@@ -13,8 +13,13 @@ const KEYS = [
   ["Alt + ↑ or ↓", "Previous or next session"],
   ["F2", "Rename the session"],
   ["Delete", "Delete the session in the list"],
+  ["Ctrl + Z", "Take a deletion back"],
   ["?", "This list"],
 ];
+
+const MAC = /Mac|iP/.test(navigator.platform);
+/** @param {string} key */
+const named = (key) => (MAC ? key.replace("Ctrl", "⌘").replace("Alt", "⌥") : key);
 
 /** @param {{onClose: () => void}} props */
 export default function KeysSheet({ onClose }) {
@@ -23,6 +28,6 @@ export default function KeysSheet({ onClose }) {
       <button type="button" class="quiet" onClick=${onClose} aria-label="Close">${icon("cross")}</button>
     </header>
     <dl class="keys">
-      ${KEYS.map(([keys, what]) => html`<div><dt>${keys.split(" ").map((key) => (key === "+" || key === "or" ? ` ${key} ` : html`<kbd>${key}</kbd>`))}</dt><dd>${what}</dd></div>`)}
+      ${KEYS.map(([keys, what]) => html`<div><dt>${keys.split(" ").map((key) => (key === "+" || key === "or" ? ` ${key} ` : html`<kbd>${named(key)}</kbd>`))}</dt><dd>${what}</dd></div>`)}
     </dl>`;
 }

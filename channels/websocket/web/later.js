@@ -1,7 +1,15 @@
 /** Parts of the page that are loaded when they are first shown. */
 import { html, signal } from "./h.js";
+import { problem } from "./store.js";
 
 const AGAIN = 2_000; // milliseconds after a load that failed: the server may be back
+
+export function unloaded() {
+  problem.value = "This could not be loaded: the server does not answer.";
+}
+
+/** Do one of the actions on whole sessions. @param {(actions: typeof import("./actions.js")) => unknown} run */
+export const act = (run) => import("./actions.js").then(run, unloaded);
 
 /**
  * A component in a module of its own; nothing is there until it has arrived.

@@ -13,7 +13,7 @@ export default function MenuList({ label, items, button, onClose }) {
     const size = list.current.getBoundingClientRect();
     const below = at.bottom + GAP + size.height < innerHeight;
     list.current.style.left = `${Math.max(8, Math.min(at.right - size.width, innerWidth - size.width - 8))}px`;
-    list.current.style.top = `${below ? at.bottom + GAP : at.top - GAP - size.height}px`;
+    list.current.style.top = `${Math.max(8, below ? at.bottom + GAP : at.top - GAP - size.height)}px`;
     /** @type {HTMLElement | null} */ (list.current.querySelector("[role=menuitem]"))?.focus();
   }, []);
   useEffect(() => {
@@ -24,9 +24,11 @@ export default function MenuList({ label, items, button, onClose }) {
     const gone = () => onClose(false);
     addEventListener("pointerdown", outside);
     addEventListener("resize", gone);
+    addEventListener("wheel", gone, { passive: true });
     return () => {
       removeEventListener("pointerdown", outside);
       removeEventListener("resize", gone);
+      removeEventListener("wheel", gone);
     };
   }, []);
   const keys = (/** @type {KeyboardEvent} */ event) => {

@@ -6,6 +6,7 @@ import { fileUrl } from "./api.js";
 import { copyText } from "./code.js";
 import { icon } from "./icons.js";
 import { UserMessage } from "./items.js";
+import { act } from "./later.js";
 import { cleanBidi, oneLine } from "./links.js";
 import { Markdown } from "./render.js";
 import { say, sayAgain } from "./store.js";
@@ -34,7 +35,7 @@ function You({ chat, item }) {
           focusSoon("#message");
         }}>${icon("retry")}<span>Send again</span></button>`}
       ${status === "accepted" &&
-      html`${chat.writable && item.text && html`<${Act} name="Edit and send again" picture="edit" act=${() => fork(chat, { before: serverId(chat, item) }, item.text)} />`}
+      html`${chat.writable && item.text && html`<${Act} name="Edit and send again" picture="edit" run=${() => fork(chat, { before: serverId(chat, item) }, item.text)} />`}
         <${Copy} text=${() => item.text} /><time dateTime=${new Date(item.time).toISOString()}>${clock(item.time)}</time><${Stage} item=${item} />`}
     </div>
   </article>`;
@@ -54,11 +55,11 @@ function Stage({ item }) {
 const serverId = (chat, item) => [...chat.alias].find(([, own]) => own === item.id)?.[0] ?? item.id;
 
 /** @param {Chat} chat @param {object} until @param {string} [text] */
-const fork = (chat, until, text) => import("./actions.js").then((act) => act.fork(chat.key, until, text));
+const fork = (chat, until, text) => act((one) => one.fork(chat.key, until, text));
 
-/** A small action under a message. @param {{name: string, picture: any, act: () => void}} props */
-function Act({ name, picture, act }) {
-  return html`<button type="button" class="quiet copy" aria-label=${name} title=${name} onClick=${act}>${icon(picture)}</button>`;
+/** A small action under a message. @param {{name: string, picture: any, run: () => void}} props */
+function Act({ name, picture, run }) {
+  return html`<button type="button" class="quiet copy" aria-label=${name} title=${name} onClick=${run}>${icon(picture)}</button>`;
 }
 
 /** A file of a message. @param {{file: import("./items.js").Media}} props */
@@ -98,7 +99,7 @@ function Answer({ chat, turn }) {
       ${status === "failed" && html`<span class="state wrong">Failed</span><${Retry} chat=${chat} turn=${turn} />`}
       ${!working && status !== "split" && html`<${Copy} text=${() => turn.text} />
         ${status !== "failed" && html`<${Again} chat=${chat} turn=${turn} />`}
-        ${turn.final && html`<${Act} name="Continue in a copy from here" picture="fork" act=${() => fork(chat, { through: turn.final })} />`}
+        ${turn.final && html`<${Act} name="Continue in a copy from here" picture="fork" run=${() => fork(chat, { through: turn.final })} />`}
         <time dateTime=${new Date(turn.time).toISOString()}>${clock(turn.time)}</time><${Cost} turn=${turn} />`}
     </div>
   </article>`;
@@ -122,11 +123,11 @@ function Text({ segment }) {
 function Copy({ text }) {
   const copied = useSignal(false);
   const copy = async () => {
-    await copyText(text());
+    if (!(await copyText(text()))) return;
     copied.value = true;
     setTimeout(() => (copied.value = false), 1_600);
   };
-  return html`<button type="button" class="quiet copy" onClick=${copy} aria-label=${copied.value ? "Copied" : "Copy message"}>${icon(copied.value ? "check" : "copy")}</button>`;
+  return html`<button type="button" class="quiet copy" onClick=${copy} aria-label=${copied.value ? "Copied" : "Copy message"} title="Copy message">${icon(copied.value ? "check" : "copy")}</button>`;
 }
 
 /** What a turn cost, in the provider's own count. @param {{turn: Turn}} props */
@@ -149,7 +150,7 @@ function askedBy(chat, turn) {
 /** @param {{chat: Chat, turn: Turn}} props */
 function Again({ chat, turn }) {
   const asked = askedBy(chat, turn);
-  return asked && html`<${Act} name="Ask again" picture="retry" act=${() => say(chat, asked.text)} />`;
+  return asked && html`<${Act} name="Ask again" picture="retry" run=${() => say(chat, asked.text)} />`;
 }
 
 /** Ask once more what failed. @param {{chat: Chat, turn: Turn}} props */

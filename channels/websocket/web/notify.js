@@ -16,8 +16,10 @@ export const notifies = signal(stored() && allowed());
 /** Turns that ended unseen; in the title. */
 export const unseen = signal(0);
 
+/** @returns {Promise<boolean>} whether the browser lets it be so */
 export async function toggleNotify() {
-  let on = !notifies.value;
+  const wanted = !notifies.value;
+  let on = wanted;
   if (on && !allowed()) on = "Notification" in globalThis && (await Notification.requestPermission()) === "granted";
   notifies.value = on;
   try {
@@ -25,6 +27,7 @@ export async function toggleNotify() {
   } catch {
     // then it holds for this visit
   }
+  return on === wanted;
 }
 
 /** @param {string} title @param {string} text @param {() => void} open */

@@ -1,5 +1,6 @@
 /** The owner's decisions: who is let in, and what becomes of replies that did not arrive. */
 import { html, useSignal } from "./h.js";
+import { focusSoon } from "./a11y.js";
 import { api } from "./api.js";
 import { letters, people } from "./duty.js";
 import { icon } from "./icons.js";
@@ -19,6 +20,7 @@ export default function Office({ onClose }) {
       if (answer.people) people.value = answer.people;
       if (answer.letters) letters.value = answer.letters;
       wrong.value = "";
+      focusSoon(".panel button"); // the button that was pressed is gone
     } catch (error) {
       wrong.value = error instanceof Error ? error.message : String(error);
     }

@@ -1,6 +1,7 @@
 /** What opens over the page and is seldom needed: it is loaded when it is asked for. */
-import { html, signal, useEffect, useRef, useSignal } from "./h.js";
-import { problem } from "./store.js";
+import { html, signal, useLayoutEffect, useRef, useSignal } from "./h.js";
+import { focusSoon } from "./a11y.js";
+import { unloaded } from "./later.js";
 
 /** @typedef {{name: keyof typeof PANELS, title: string, props?: object}} Shown */
 
@@ -40,10 +41,13 @@ export function Panel() {
   /** @type {import("./vendor/signals-core.js").Signal<any>} */
   const view = useSignal(/** @type {any} */ (null));
   const wanted = panel.value;
-  useEffect(() => {
+  // Closed with the drawing, not after it: the next key belongs to what is below.
+  useLayoutEffect(() => {
     if (!wanted) {
+      if (!view.value) return undefined;
       view.value = null;
       box.current?.close();
+      focusSoon("#message"); // what opened it may be gone
       return undefined;
     }
     let mine = true;
@@ -54,7 +58,7 @@ export function Panel() {
         if (!box.current?.open) box.current?.showModal();
       },
       () => {
-        problem.value = "This could not be loaded: the server does not answer.";
+        unloaded();
         close();
       },
     );

@@ -79,17 +79,18 @@ function list(token) {
 }
 
 /**
- * Columns as wide as the header and the first row ask for. Later rows do not change them, so that nothing moves while a
- * table is being written.
+ * Columns as wide as the header and the first row ask for, which a wider place shares out. Later rows do not change
+ * them, so that nothing moves while a table is being written.
  * @param {Token} token
  */
 function columns(token) {
-  const weights = token.header.map((/** @type {any} */ part, /** @type {number} */ at) => {
-    const longest = Math.max(part.text.length + 1, token.rows[0]?.[at]?.text.length ?? 0, 6);
-    return Math.min(longest, 48) ** 0.8;
+  const widths = token.header.map((/** @type {any} */ part, /** @type {number} */ at) => {
+    const texts = [part.text, token.rows[0]?.[at]?.text ?? ""];
+    const longest = Math.max(...texts.map((text) => text.length));
+    const word = Math.max(...texts.join(" ").split(/\s/).map((one) => one.length), 5);
+    return 30 + Math.max(8 * Math.min(longest, 48) ** 0.8, 10 * Math.min(word, 20));
   });
-  const all = weights.reduce((/** @type {number} */ sum, /** @type {number} */ weight) => sum + weight, 0);
-  return html`<colgroup>${weights.map((/** @type {number} */ weight) => html`<col style=${{ width: `${((100 * weight) / all).toFixed(1)}%` }} />`)}</colgroup>`;
+  return html`<colgroup>${widths.map((/** @type {number} */ width) => html`<col style=${{ width: `${width.toFixed()}px` }} />`)}</colgroup>`;
 }
 
 /** @param {Token} token */
@@ -99,7 +100,7 @@ function table(token) {
     return html`<${tag} class=${side ? `to-${side}` : undefined} scope=${tag === "th" ? "col" : undefined}>${inline(part.tokens)}<//>`;
   };
   return html`<div class="table" tabindex="0" role="group" aria-label="Table">
-    <table style=${{ minWidth: `${token.header.length * 88}px` }}>
+    <table>
       ${columns(token)}
       <thead>
         <tr>${token.header.map((/** @type {any} */ part, /** @type {number} */ i) => cell(part, i, "th"))}</tr>
@@ -157,7 +158,10 @@ class Block extends Component {
   }
 
   render() {
-    return block(this.props.token, false, this.props.open);
+    const drawn = block(this.props.token, false, this.props.open);
+    // Each block is read in the direction of its own first letter.
+    if (drawn?.props) drawn.props.dir = "auto";
+    return drawn;
   }
 }
 

@@ -59,7 +59,8 @@ export class Pin {
   }
 
   #follow() {
-    if (!this.view) return;
+    // What is no conversation yet is read from its beginning.
+    if (!this.view || this.content?.querySelector(".welcome")) return;
     this.view.scrollTop = this.view.scrollHeight;
     this.top = this.view.scrollTop;
     this.full = this.view.scrollHeight;

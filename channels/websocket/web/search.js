@@ -101,8 +101,8 @@ export default function Search({ onClose }) {
             onClick=${() => take(hit)}
             ref=${(/** @type {HTMLElement | null} */ row) => at === chosen.value && row?.scrollIntoView({ block: "nearest" })}
           >
-            <span class="where"><b>${oneLine(hit.title) || "Chat"}</b> <span>${[channelName(hit.key.split(":", 1)[0]), hit.role === "user" ? "said" : "answered", hit.timestamp && dayName(Date.parse(hit.timestamp))].filter(Boolean).join(" · ")}</span></span>
-            <span class="excerpt">${marked(plain(hit.excerpt), parts)}</span>
+            <span class="where"><b dir="auto">${oneLine(hit.title) || "Chat"}</b> <span>${[channelName(hit.key.split(":", 1)[0]), hit.role === "user" ? "said" : "answered", hit.timestamp && dayName(Date.parse(hit.timestamp))].filter(Boolean).join(" · ")}</span></span>
+            <span class="excerpt" dir="auto">${marked(plain(hit.excerpt), parts)}</span>
           </li>`,
       )}
     </ul>`;

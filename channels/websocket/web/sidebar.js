@@ -4,11 +4,12 @@ import { focusSoon, rowOf } from "./a11y.js";
 import { waiting, watchDuty } from "./duty.js";
 import { icon } from "./icons.js";
 import { onRename } from "./keys.js";
+import { act } from "./later.js";
 import { oneLine } from "./links.js";
 import { Menu } from "./menu.js";
 import { notifies, toggleNotify } from "./notify.js";
 import { show } from "./panel.js";
-import { current, open, openNew, principal, remove, removed, sessions, sessionsLoaded } from "./store.js";
+import { current, note, open, openNew, principal, removed, sessions, sessionsLoaded } from "./store.js";
 import { nextTheme, theme } from "./theme.js";
 import { groupName } from "./times.js";
 
@@ -102,7 +103,7 @@ export function Sidebar({ onLeave }) {
       ${duties > 0 && html`<button type="button" class="quiet duty" aria-haspopup="dialog" onClick=${() => show("office", "For the owner")}>${icon("alert")}<span>${duties} ${duties === 1 ? "thing waits" : "things wait"} for you</span></button>`}
       <div class="feet">
         <button type="button" class="quiet" onClick=${nextTheme} aria-label=${`${themeName}; change`}>${icon(themeIcon)}<span>${themeName}</span></button>
-        <button type="button" class="quiet" aria-pressed=${notifies.value} aria-label="Notify me when a turn ends unseen" title="Notify me when a turn ends unseen" onClick=${toggleNotify}>${icon("bell")}</button>
+        <button type="button" class="quiet" aria-pressed=${notifies.value} aria-label="Notify me when a turn ends unseen" title="Notify me when a turn ends unseen" onClick=${async () => (await toggleNotify()) || note("The browser does not let this page notify you.")}>${icon("bell")}</button>
         ${owner && html`<button type="button" class="quiet" aria-label="People and undelivered replies" title="People and undelivered replies" aria-haspopup="dialog" onClick=${() => show("office", "For the owner")}>${icon("people")}</button>`}
         <button type="button" class="quiet" aria-label="Keys" title="Keys (?)" aria-haspopup="dialog" onClick=${() => show("keys", "Keys")}>${icon("keys")}</button>
       </div>
@@ -123,16 +124,15 @@ function Row({ row, nested, onLeave }) {
     onLeave();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Delete") drop(row.key);
+    if (event.key === "Delete" && !event.repeat) drop(row.key);
     else if (event.key === "F2") renaming.value = row.key;
     else return;
     event.preventDefault();
   };
   if (renaming.value === row.key) return html`<li><${Naming} row=${row} /></li>`;
-  const act = () => import("./actions.js");
   return html`<li class=${nested ? "nested" : undefined}>
     <a href=${`#${encodeURIComponent(row.key)}`} aria-current=${shown ? "page" : undefined} onClick=${pick} onKeyDown=${keys} title=${title}>
-      <span class="title">${title}</span>
+      <span class="title" dir="auto">${title}</span>
       ${running && html`<span class="dot" role="img" aria-label="running"></span>`}
       ${channel && html`<span class=${nested ? "unseen" : "channel"}>${channel}</span>`}
     </a>
@@ -140,8 +140,8 @@ function Row({ row, nested, onLeave }) {
       label=${`More about ${title}`}
       items=${[
         { name: "Rename", act: () => (renaming.value = row.key) },
-        { name: row.channel === "websocket" ? "Copy" : "Continue here", act: () => act().then((one) => one.fork(row.key)) },
-        { name: "Export", act: () => act().then((one) => one.save(row.key)) },
+        { name: row.channel === "websocket" ? "Copy" : "Continue here", act: () => act((one) => one.fork(row.key)) },
+        { name: "Export", act: () => act((one) => one.save(row.key)) },
         { name: "Delete", act: () => drop(row.key), danger: true },
       ]}
     />
@@ -153,8 +153,10 @@ function drop(key) {
   const rows = [...document.querySelectorAll(".rows a")];
   const at = rows.findIndex((one) => one.matches(rowOf(key)));
   const next = /** @type {HTMLAnchorElement | undefined} */ (rows[at + 1] ?? rows[at - 1]);
-  remove(key);
-  focusSoon(next ? `.rows a[href="${CSS.escape(next.hash)}"]` : ".new");
+  act((one) => {
+    one.drop(key);
+    focusSoon(next ? `.rows a[href="${CSS.escape(next.hash)}"]` : ".new");
+  });
 }
 
 /** A session's name while it is changed: Enter keeps it, Escape does not. @param {{row: SessionRow}} props */
@@ -168,7 +170,7 @@ function Naming({ row }) {
     if (renaming.value !== row.key) return;
     renaming.value = "";
     const title = input.current?.value.trim() ?? "";
-    if (keep && title && title !== titleOf(row)) import("./actions.js").then((act) => act.rename(row.key, title));
+    if (keep && title && title !== titleOf(row)) act((one) => one.rename(row.key, title));
     focusSoon(rowOf(row.key)); // the row is back only after the next drawing
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {

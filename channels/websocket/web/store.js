@@ -10,7 +10,7 @@ import { abandon, connection, send, start, submit, unsent } from "./ws.js";
 
 const PAGE = 24;
 const ATTACHED = 8; // chats that keep receiving while another one is shown
-const UNDO = 8_000; // milliseconds
+export const UNDO = 8_000; // milliseconds
 const FOLLOW = 3_000;
 
 /** @typedef {{key: string, channel: string, title: string, updated_at: string, running?: boolean, preview?: string, metadata?: any}} SessionRow */
@@ -64,7 +64,7 @@ function chatOf(key) {
 // Opening.
 
 export function run() {
-  addEventListener("hashchange", () => location.hash.length > 1 && show(keyFromAddress()));
+  addEventListener("hashchange", () => show(keyFromAddress()));
   restore();
   start({ frame: receive, opened });
   load(current.value);
@@ -94,8 +94,9 @@ export function open(key) {
   show(key);
 }
 
-export function openNew() {
-  history.replaceState(null, "", location.pathname + location.search);
+/** The chat that is left stays behind the back button, unless it is gone. @param {boolean} [gone] */
+export function openNew(gone = false) {
+  if (location.hash.length > 1) history[gone ? "replaceState" : "pushState"](null, "", location.pathname + location.search);
   show(`websocket:${newId()}`);
 }
 
@@ -223,24 +224,28 @@ function receive(frame) {
 }
 
 /** A session is gone, here or in another window. @param {string} key */
-function forget(key) {
+export function forget(key) {
   const chat = chats.get(key);
   if (!chat) return;
   chats.delete(key);
   if (current.value !== chat) return;
-  openNew();
+  openNew(true);
   note("This chat was deleted in another window.");
 }
 
 /** @param {Chat} chat @param {any} frame */
 function greet(chat, frame) {
+  const stopped = chat.stopping.value && chat.running.value;
   batch(() => {
     chat.epoch = frame.epoch;
     chat.seq = frame.seq;
     chat.turns.clear();
     if (frame.goal_state !== undefined) chat.goal.value = frame.goal_state;
     chat.runs(String(frame.turn_id ?? ""), Boolean(frame.running && frame.turn_id));
+    chat.stopping.value = Boolean(stopped) && stopped === chat.running.value;
   });
+  // It may have been pressed while there was no connection.
+  if (chat.stopping.value) stop(chat);
   if (!frame.snapshot) return;
   chat.held = [];
   chat.stale = true;
@@ -331,7 +336,7 @@ export function sayAgain(chat, item) {
 export function stop(chat) {
   if (!chat.running.value) return;
   chat.stopping.value = true;
-  if (!send({ type: "stop", chat_id: chat.id })) chat.stopping.value = false;
+  send({ type: "stop", chat_id: chat.id });
 }
 
 /** Read the list of sessions, soon and once. */
@@ -361,30 +366,6 @@ export function note(text) {
   const mine = { text };
   toast.value = mine;
   setTimeout(() => toast.value === mine && (toast.value = null), UNDO);
-}
-
-/** Delete a session, unless it is undone in time. @param {string} key */
-export function remove(key) {
-  const title = sessions.value.find((row) => row.key === key)?.title || "Chat";
-  removed.value = new Set([...removed.value, key]);
-  if (current.value.key === key) openNew();
-  const timer = setTimeout(async () => {
-    toast.value = null;
-    try {
-      await api(`sessions/${encodeURIComponent(key)}`, { method: "DELETE" });
-      chats.delete(key);
-    } catch (error) {
-      problem.value = `“${title}” was not deleted: ${error instanceof Error ? error.message : error}`;
-    }
-    await refresh();
-    removed.value = new Set([...removed.value].filter((one) => one !== key));
-  }, UNDO);
-  const undo = () => {
-    clearTimeout(timer);
-    toast.value = null;
-    removed.value = new Set([...removed.value].filter((one) => one !== key));
-  };
-  toast.value = { text: `Deleted “${title}”`, undo, key };
 }
 
 export { connection };

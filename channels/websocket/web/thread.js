@@ -106,6 +106,7 @@ export function Thread({ chat: whole }) {
             />`,
         )}
         ${chat.empty && state === "ready" && html`<${Welcome} chat=${chat} />`}
+        ${chat.empty && state === "loading" && html`<div class="welcome late">Loading…</div>`}
         ${state === "failed" &&
         html`<div class="welcome" role="alert">
           <p>This chat could not be loaded.</p>
@@ -127,7 +128,7 @@ function Welcome({ chat }) {
   const about = chat.about.value;
   const ideas = about ? [...(about.suggestions ?? []).map(oneLine), ALWAYS].slice(0, SUGGESTED) : [];
   return html`<div class="welcome">
-    <h1>What shall we do?</h1>
+    <h2>What shall we do?</h2>
     <ul>
       ${ideas.map((text) => html`<li><button type="button" onClick=${() => say(chat, text)}>${text}</button></li>`)}
     </ul>
