@@ -34,7 +34,7 @@ class SummaryCompactor:
         folded = compaction.due(transcript.messages, start, budget, force=force)
         if folded is None:
             return
-        lines = transcript.messages[folded.start : folded.stop]
+        lines = history.for_models(transcript.messages[folded.start : folded.stop])
         request = compaction.request(
             lines,
             previous,

@@ -26,8 +26,6 @@ from nanobot.workbench import Workbench
 
 STORE_SECONDS = 30.0  # a store that takes longer is as good as broken
 PREVIEW = 2_000  # characters of a tool's result that go to live views
-# Lines that people see and models do not: they would imitate them.
-UNSPOKEN = frozenset({"command", "failed"})
 
 
 class SessionConversation:
@@ -72,11 +70,9 @@ class SessionConversation:
         offered = tools and not self._model.small and not self._rest().ends
         toolbox = bench.toolbox if self._notes else bench.everyday
         specs = toolbox.specs if offered else ()
-        lines = [
-            line
-            for line in context.spoken(transcript.messages, transcript.last_consolidated, transcript.metadata)
-            if line.get("injected") not in UNSPOKEN
-        ]
+        lines = history.for_models(
+            context.spoken(transcript.messages, transcript.last_consolidated, transcript.metadata)
+        )
         window = context.fit(
             lines,
             system_tokens=len(self._system) // 4,

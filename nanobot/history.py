@@ -22,6 +22,8 @@ INTERRUPTED = "interrupted: outcome unknown"
 MESSAGE_TOKENS = 4
 CALL_TOKENS = 8
 IMAGE_TOKENS = 1_000
+# Lines `injected` so are shown to people and not to models, which would imitate them.
+UNSPOKEN = frozenset({"command", "failed"})
 RECENT = 16  # lines at a history's end that a running turn is looked for in first
 
 
@@ -31,6 +33,14 @@ class Interrupted(msgspec.Struct, frozen=True):
     final: Line | None
     heard: frozenset[str]
     unfinished: Sequence[ToolCall]
+
+
+def for_models(lines: Iterable[Line]) -> list[Line]:
+    """The lines that a model may be told of: no commands and their answers, no errors of ours.
+
+    `_command` is how the reference's files mark a command.
+    """
+    return [line for line in lines if line.get("injected") not in UNSPOKEN and not line.get("_command")]
 
 
 def legal(lines: Sequence[Line]) -> list[Line]:

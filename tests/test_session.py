@@ -240,6 +240,21 @@ async def test_a_failed_model_is_told_to_the_user_and_not_to_the_next_call(tmp_p
         assert "The key is wrong." not in [line["content"] for line in model.requests[1].messages]
 
 
+async def test_commands_and_errors_come_to_the_model_by_no_summary_either(tmp_path: Path) -> None:
+    model = ScriptedModel([[Failed("auth", "The key is wrong.")], "Hi.", "Ok.", "They greeted."])
+    async with life(World(tmp_path, model)) as gateway:
+        for number, text in enumerate(("hello", "/version", "again", "more", "/compact"), 1):
+            await gateway.say(text)
+            await gateway.answers(number)
+        asked = str(model.requests[-1].messages[-1]["content"])
+        assert "hello" in asked
+        assert "again" in asked
+        assert "/version" not in asked
+        assert "The key is wrong." not in asked
+        kept = (await gateway.transcripts.open("fake:c")).get_history()
+        assert [one["content"] for one in kept] == ["again", "Hi.", "more", "Ok."]
+
+
 async def test_a_context_overflow_is_tried_once_more_with_less(tmp_path: Path) -> None:
     replies: list[Any] = [f"answer {n}" for n in range(8)]
     model = ScriptedModel([*replies, [Failed("context_overflow", "too long")], "It fits."])

@@ -37,6 +37,11 @@ def history_fields(page: Page, media: MediaStore) -> dict[str, Any]:
 def _message(line: Line, media: MediaStore) -> dict[str, Any]:
     """One line. `message_id` is what the live frames of the same message carry."""
     shown = {name: line[name] for name in _SHOWN if name in line}
+    # Files of other gateways have these by other names.
+    if line.get("reasoning_content"):
+        shown.setdefault("reasoning", line["reasoning_content"])
+    if line.get("_command"):
+        shown["injected"] = "command"
     turn = line.get("turn")
     if turn and line.get("role") == "user":
         shown["message_id"] = turn

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nanobot.messages import Line
 from nanobot.testing_port import line
 from tests.channels.websocket_client import House, house
 
@@ -52,6 +53,20 @@ async def test_sessions_are_listed_read_renamed_searched_and_deleted(tmp_path: P
     assert [hit["key"] for hit in found["hits"]] == ["websocket:work"]
     assert (nowhere, deleted, again) == (404, 200, 404)
     assert commands["commands"][0]["name"] == "help"
+
+
+async def test_lines_of_other_gateways_are_told_in_our_words(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        gateway.port.histories.lines["websocket:old"] = [
+            Line(role="user", content="/status", _command=True),
+            Line(role="assistant", content="Fine.", reasoning_content="I look around."),
+        ]
+        _, page, _ = await call(gateway, "GET", "/api/sessions/websocket:old/messages")
+
+    assert page["messages"] == [
+        {"role": "user", "content": "/status", "injected": "command"},
+        {"role": "assistant", "content": "Fine.", "reasoning": "I look around."},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class Session:
         Begins where consolidation ended, but never later than at the turn of the last few messages. With
         `include_timestamps` a user's text begins with the time it was written.
         """
-        spoken = [line for line in self.messages[self._unfolded() :] if not line.get("_command")]
+        spoken = history.for_models(self.messages[self._unfolded() :])
         return [
             _plain(line, include_timestamps) for line in history.window(spoken, 0, max_messages, max_tokens)
         ]
