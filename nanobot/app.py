@@ -211,7 +211,7 @@ async def running(config: Config) -> AsyncIterator[App]:
         )
         commands.add([*chat.entries(), *GoalCommands(goals, actors, scheduler).entries()])
         commands.add(ChildCommands(children).entries())
-        library = SessionLibrary(transcripts, actors, states, models, config.models, skills)
+        library = SessionLibrary(transcripts, actors, states, models, config.models, skills, goals.budget)
         tasks = ChildTasks(children)
         house = House(
             store, actors, commands, dispatcher, deliverer, desk, library, clock, tasks, owners, files

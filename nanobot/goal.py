@@ -219,10 +219,11 @@ def noted(goal: Goal, what: str, now: datetime, text: str = "") -> Goal:
     return msgspec.structs.replace(goal, history=(*goal.history, entry)[-MAX_NOTES:])
 
 
-def read(metadata: Mapping[str, Any]) -> Goal | None:
+def read(metadata: Mapping[str, Any], budget: Budget | None = None) -> Goal | None:
     """The goal of a session's metadata. Raises Malformed.
 
-    Other gateways' goals are read too, also as JSON text. One that is under way is paused: nobody here asked for it.
+    Other gateways' goals are read too, also as JSON text; they get this budget, where they name none. One that is
+    under way is paused: nobody here asked for it.
     """
     raw = metadata.get(KEY)
     if raw is None:
@@ -240,6 +241,8 @@ def read(metadata: Mapping[str, Any]) -> Goal | None:
         goal = msgspec.convert(raw, Goal)
     except msgspec.ValidationError as error:
         raise Malformed(f"the goal cannot be read: {error}") from error
+    if budget is not None and "budget" not in raw:
+        goal = msgspec.structs.replace(goal, budget=budget)
     if not goal.id:
         goal = msgspec.structs.replace(goal, id=f"imported-{goal.started_at}")
         if goal.status == "active":

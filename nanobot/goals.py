@@ -69,7 +69,7 @@ class Goals:
     def of(self, transcript: Transcript) -> Goal | None:
         """A session's goal; None where there is none that can be read."""
         try:
-            found = rules.read(transcript.metadata)
+            found = rules.read(transcript.metadata, self.budget)
         except Malformed:
             return None
         if found is not None and (step := self._steps.get(transcript.key)):

@@ -32,6 +32,7 @@ class SessionLibrary:
         model: Callable[[str | None], Model] | None = None,
         providers: Mapping[str, pricing.Provider] | None = None,
         skills: Skills | None = None,
+        budget: goal.Budget | None = None,
     ) -> None:
         self._manager = manager
         self._actors = actors
@@ -39,6 +40,7 @@ class SessionLibrary:
         self._model = model
         self._providers = providers or {}
         self._skills = skills
+        self._budget = budget
 
     async def list(self) -> Sequence[SessionSummary]:
         running = set(self._actors.running())
@@ -87,7 +89,7 @@ class SessionLibrary:
             context_tokens=context.tokens(spoken),
             spent=cost.usage,
             dollars=cost.dollars,
-            goal_state=goal_of(metadata),
+            goal_state=goal_of(metadata, self._budget),
             parent=parent,
             parent_title=await self._title(parent) if parent else "",
             forked_from=str(metadata.get("forked_from", "")),
@@ -127,10 +129,10 @@ class SessionLibrary:
         return model.name, model.context_window
 
 
-def goal_of(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+def goal_of(metadata: Mapping[str, Any], budget: goal.Budget | None = None) -> dict[str, Any] | None:
     """A session's goal as live views have it; None where there is none that can be read."""
     try:
-        found = goal.read(metadata)
+        found = goal.read(metadata, budget)
     except goal.Malformed:
         return None
     return None if found is None else goal.shown(found)

@@ -203,7 +203,7 @@ class InMemory:
         )
         self.commands.add([*chat.entries(), *GoalCommands(self.goals, self.actors, self.scheduler).entries()])
         self.commands.add(ChildCommands(self.children).entries())
-        library = SessionLibrary(self.transcripts, self.actors, states)
+        library = SessionLibrary(self.transcripts, self.actors, states, budget=self.goals.budget)
         self.house = House(
             self.store,
             self.actors,

@@ -544,14 +544,18 @@ async def test_a_malformed_goal_is_put_aside_and_the_chat_works(tmp_path: Path) 
 
 
 async def test_a_goal_of_another_gateway_waits_until_it_is_resumed(tmp_path: Path) -> None:
-    async with life(world(tmp_path, ["Hello.", done(), "Finished."])) as gateway:
+    budget = Budget(turns=7, tokens=9_000, minutes=60)
+    async with life(world(tmp_path, ["Hello.", done(), "Finished."], budget=budget)) as gateway:
         old = {"status": "active", "objective": "Build it", "started_at": "2026-06-01T08:00:00"}
         await gateway.transcripts.update("fake:c", {"thread_goal": old})
         await gateway.say("hi")
         assert await gateway.answers(1) == ["Hello."]
+        waits = (await gateway.port.sessions.about("fake:c")).goal_state or {}
         await gateway.say("/goal resume")
         state = await until(gateway, "completed")
         assert state["objective"] == "Build it"
+        # The configured one, not the program's own.
+        assert waits["budget"] == state["budget"] == {"turns": 7, "tokens": 9_000, "minutes": 60}
         assert "thread_goal" not in (await gateway.transcripts.open("fake:c")).metadata
 
 
