@@ -90,7 +90,8 @@ class Inbox:
                 raise ChannelError(SCOPE_HINT)
             data = await self._read(answer)
         mime = believed(file.mime, data) or "application/octet-stream"
-        path = self._folder / f"{os.urandom(16).hex()}{Path(shown_name(file.name)).suffix[:16]}"
+        # Not by its name, which only the message says: names of files can be read where the state is encrypted.
+        path = self._folder / os.urandom(16).hex()
         await asyncio.to_thread(self._files.write, path, data)
         return Attachment(str(path), shown_name(file.name), mime, len(data))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import mimetypes
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,7 +98,10 @@ class Incoming:
             data = bytes(await found.download_as_bytearray(read_timeout=DOWNLOAD_SECONDS))
         if len(data) > MAX_DOWNLOAD:
             raise OSError("too big")
-        path = self._folder / f"{re.sub(r'[^A-Za-z0-9_-]', '', file.file_unique_id)[:64] or 'file'}-{name}"
+        # Not by its name, which only the message says: names of files can be read where the state is encrypted.
+        path = self._folder / (
+            re.sub(r"[^A-Za-z0-9_-]", "", file.file_unique_id)[:64] or os.urandom(16).hex()
+        )
         await asyncio.to_thread(self._files.write, path, data)
         return Attachment(str(path), name, sniff(data, file.mime_type, name, kind), len(data))
 

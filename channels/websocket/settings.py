@@ -33,6 +33,9 @@ def read_settings(table: Mapping[str, Any]) -> Settings:
         raise ConfigError(
             f"[channels.websocket] users: '{OWNER}' is the owner's name; set `token` for the owner"
         )
+    # The parts of a message's id are told apart by it: else one person's id could be another's, and count as a repeat.
+    if any(":" in name for name in settings.users):
+        raise ConfigError("[channels.websocket] users: a name cannot hold a colon")
     tokens = [token for token in (settings.token, *settings.users.values()) if token]
     if len(tokens) < len(settings.users) + bool(settings.token):
         raise ConfigError("[channels.websocket] users: every user needs a token that is not empty")

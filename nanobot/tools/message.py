@@ -87,7 +87,7 @@ def _attached(
         with security.boundary.file(path) as (opened, facts):
             security.fits(path, facts.st_size)
             name = Path(path).name
-            copy = outgoing / f"{new_id()}{Path(name).suffix[:16]}"
+            copy = outgoing / new_id()
             with os.fdopen(os.dup(opened), "rb") as source:
                 data = source.read()
             files.write(copy, data, keep=True)

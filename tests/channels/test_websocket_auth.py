@@ -237,6 +237,7 @@ async def test_a_query_token_reaches_no_log(tmp_path: Path, caplog: pytest.LogCa
         ({"token": 5}, "token"),
         ({"users": {"owner": "x"}}, "owner"),
         ({"users": {"alice": ""}}, "empty"),
+        ({"users": {"alice:x": "y"}}, "colon"),
         ({"token": "same", "users": {"alice": "same"}}, "same token"),
     ],
 )

@@ -23,6 +23,7 @@ from nanobot.security import sandbox, state_key
 from tests.crash.client import Client
 from tests.crash.process import GatewayProcess
 from tests.emulators.openai import OpenAIServer
+from tests.emulators.slack import SlackServer
 from tests.emulators.telegram import TelegramServer
 from tests.executors.support import program
 from tests.security.house import command
@@ -33,9 +34,12 @@ WROTE = "note.md"  # what the agent itself is told to write into the workspace
 
 
 class House:
-    """A gateway with an encrypted state, a model, a platform, outside agents and a folder for temporary files."""
+    """A gateway with an encrypted state, a model, platforms, outside agents and a folder for temporary files."""
 
-    def __init__(self, folder: Path, gateway: GatewayProcess, telegram: TelegramServer) -> None:
+    def __init__(
+        self, folder: Path, gateway: GatewayProcess, telegram: TelegramServer, slack: SlackServer
+    ) -> None:
+        self.slack = slack
         self.folder = folder
         self.gateway = gateway
         self.telegram = telegram
@@ -56,20 +60,24 @@ async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     monkeypatch.setenv("NANOBOT_SECURITY__ENCRYPT_STATE", "true")
     monkeypatch.setenv("NANOBOT_LOGS__LEVEL", "trace")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    async with OpenAIServer() as model, TelegramServer() as telegram:
+    async with OpenAIServer() as model, TelegramServer() as telegram, SlackServer() as slack:
         extra = (
             f'[channels.telegram]\nenabled = true\ntoken = "{telegram.token}"\napi_url = "{telegram.url}"\n'
             f'allow_from = ["{ANN}"]\npoll_timeout = 2\n[goals]\nmax_turns = 3\n[delivery]\nmax_age_hours = 1\n'
+            f'[channels.slack]\nenabled = true\nbot_token = "{slack.bot_token}"\napp_token = "{slack.app_token}"\n'
+            f'api_url = "{slack.api_url}"\nallow_from = ["U1"]\n'
         )
         for name in ("codex", "claude"):
             extra += f'[executors.{name}]\ncommand = "{program(tmp_path / "bin", name)}"\n'
         gateway = GatewayProcess(tmp_path / "workspace", model.url, extra=extra)
-        yield House(tmp_path, gateway, telegram)
+        yield House(tmp_path, gateway, telegram, slack)
         await gateway.kill()
 
 
 def held(path: Path) -> bool:
-    """Whether a file holds the word: as itself, in other codings, or packed."""
+    """Whether a file holds the word, or is called by it: as itself, in other codings, or packed."""
+    if MARK in path.name:
+        return True
     if path.is_symlink() or not path.is_file() or path.suffix == ".py":
         return False
     return any(has_word(data) for data in (path.read_bytes(), *unpacked(path)))
@@ -120,13 +128,26 @@ async def everything(house: House) -> None:
             ("pdf", b"%PDF-1.7 ", "application/pdf"),
         )
     ]
-    spoken = {"file_id": telegram.world.file("voice.oga", b"OggS" + MARK.encode() * 99), "duration": 1}
-    document = {"file_id": telegram.world.file(f"{MARK}.txt", MARK.encode() * 99), "file_name": f"{MARK}.txt"}
+    spoken = {
+        "file_id": telegram.world.file("voice.oga", b"OggS" + MARK.encode() * 99),
+        "file_unique_id": "u2",
+    }
+    document = {
+        "file_id": telegram.world.file("a", MARK.encode() * 99),
+        "file_name": f"about {MARK}.{MARK}",
+        "file_unique_id": "u1",
+    }
     telegram.say(ANN, f"{MARK} by telegram")
-    telegram.say(ANN, voice={**spoken, "mime_type": "audio/ogg"}, caption=MARK)
+    telegram.say(ANN, voice={**spoken, "duration": 1, "mime_type": "audio/ogg"}, caption=MARK)
     telegram.say(ANN, document=document, caption=f"{MARK} see this")
     telegram.world.person(EVE, f"Eve {MARK}")
     telegram.say(EVE, f"let me in, {MARK}")
+    slack = house.slack
+    slack.person("U1", f"Ann {MARK}")
+    slack.workspace.channel("C1")
+    shared = slack.upload(f"{MARK}.{MARK}", MARK.encode() * 99, "text/plain")
+    slack.say("DU1", "U1", f"{MARK} by slack", files=[shared])
+    slack.say("C1", "U1", f"<@UBOT> {MARK} in a thread")
     loud = f"for i in 1 2 3 4 5 6 7 8 9; do printf '{MARK} %0999d' $i; printf '{MARK} %0999d' $i; done"
     said = [
         ("c1", f"hello {MARK}", {}),
@@ -156,6 +177,7 @@ async def everything(house: House) -> None:
             await client.until(lambda one, chat=chat, before=before: len(one.replies[chat]) > before)
     await telegram.until(lambda: telegram.texts(EVE))
     await telegram.until(lambda: len(telegram.texts(ANN)) >= 4, 30)
+    await slack.workspace.until(lambda: slack.workspace.shown("DU1"), 30)
     async with aiohttp.ClientSession(url) as http:
         for place in (f"/api/search?q={MARK}", "/api/sessions/websocket:c1/export", f"/api/{MARK}"):
             async with http.get(place) as answer:
