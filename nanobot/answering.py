@@ -1,8 +1,8 @@
 """Answering: what becomes of a claimed turn, from its first line to its commit."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
 from loguru import logger
 
@@ -30,7 +30,9 @@ TIDY_SECONDS = 300.0
 class Compactor(Protocol):
     """Folds old turns away when a history outgrows the model's window."""
 
-    async def tidy(self, transcript: Transcript, model: Model, *, force: bool = False) -> None: ...
+    def tidy(
+        self, transcript: Transcript, model: Model, *, force: bool = False
+    ) -> Coroutine[Any, Any, None]: ...
 
 
 class Watched(Protocol):
@@ -216,9 +218,9 @@ class Answering:
         again = False
         while True:
             work = self._run(running, turn, conversation, heard, model, again=again)
-            running.task = asyncio.create_task(work)
+            running.task = task = asyncio.create_task(work)
             try:
-                return await running.task
+                return await task
             except asyncio.CancelledError:
                 if running.stopped or not running.amended or being_cancelled():
                     raise
@@ -271,9 +273,14 @@ class Answering:
         await self._ending.finish(running, transcript, outcome, injected="command")
 
     async def _tidy(self, running: Running, transcript: Transcript, model: Model) -> None:
+        """Fold old turns before the next one begins; a stop ends that too."""
+        running.task = asyncio.create_task(self._compactor.tidy(transcript, model))
         try:
             async with deadline(TIDY_SECONDS, "folding old turns"):
-                await self._compactor.tidy(transcript, model)
+                await running.task
+        except asyncio.CancelledError:
+            if being_cancelled():
+                raise
         except NanobotError as error:  # the turn is answered; the next one tries again
             log = logger.bind(session=running.claim.session, turn=running.claim.turn)
             log.warning("history not folded: {}", error)

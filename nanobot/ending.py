@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from loguru import logger
@@ -24,7 +24,7 @@ Status = Literal["completed", "stopped", "failed"]
 
 
 class Running:
-    """A turn that runs now. `task` is its agent loop, which is what a stop cancels."""
+    """A turn that runs now. `task` is its agent loop, later the folding of old turns: what a stop cancels."""
 
     def __init__(self, claim: Claim, started: float) -> None:
         """`started` is by the clock's monotonic time."""
@@ -32,7 +32,8 @@ class Running:
         self.rows = list(claim.rows)  # and what was steered in since
         self.started_at = time.time()
         self.started = started
-        self.task: asyncio.Task[loop.Outcome] | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.over = asyncio.Event()
         self.turn: loop.Turn | None = None
         self.stopped = False
         self.stopped_by: int | None = None  # the seq of what stopped it; None: everything in it ends

@@ -1,6 +1,7 @@
 """The histories of all channels as channels may read and manage them; implements `channel.Sessions`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -8,7 +9,8 @@ import msgspec
 from nanobot import goal, history, pricing
 from nanobot.agent import context
 from nanobot.channel import About, Page, SessionSummary, TurnState
-from nanobot.errors import ConfigError
+from nanobot.clock import deadline
+from nanobot.errors import ConfigError, DeadlineExceeded
 from nanobot.messages import Line
 from nanobot.model import Model
 from nanobot.session import Actors
@@ -16,6 +18,7 @@ from nanobot.session_state import SessionStates
 from nanobot.skills import Skills
 from nanobot.stores.sessions import SessionManager
 
+END_SECONDS = 10.0  # for a stopped turn's last words, before its session is removed
 MAX_TITLE = 200  # characters
 SUGGESTIONS = 3
 MAX_FORKED = 2_000  # messages of a session that a copy of it holds, the newest
@@ -61,6 +64,9 @@ class SessionLibrary:
     async def delete(self, key: str) -> bool:
         self._actors.lives.terminating(key, "it is deleted")
         await self._actors.stop(key)
+        with suppress(DeadlineExceeded):  # its history is closed to what still runs then
+            async with deadline(END_SECONDS, "the end of its turn"):
+                await self._actors.ended(key)
         deleted = await self._manager.delete(key)
         self._actors.lives.terminated(key)
         return deleted

@@ -161,6 +161,12 @@ class Actors:
         silent = {row.id for row in rows if row.inbound.kind == KIND}
         return stopped, len([one for one in cancelled if one not in silent])
 
+    async def ended(self, session: str) -> None:
+        """Wait for the end of the turn that runs now; a stopped one has last words to write."""
+        running = self._running.get(session)
+        if running is not None:
+            await running.over.wait()
+
     def beside(self, invocation: Invocation, session: str) -> bool:
         """Whether a command runs beside the session's turn: it asks first before it ends a goal that is worked on."""
         entry = self._commands.find(invocation.name)
@@ -198,6 +204,7 @@ class Actors:
         finally:
             metrics.RUNNING.dec()
             del self._running[session]
+            running.over.set()
             if own:
                 self._stops.pop(session, None)
                 self.lives.rested(session, running.status, running.reason)

@@ -193,6 +193,25 @@ async def test_stop_with_nothing_running_says_so(tmp_path: Path) -> None:
         assert await gateway.answers(1) == ["Nothing is running."]
 
 
+async def test_a_session_that_is_deleted_while_its_turn_runs_stays_deleted(tmp_path: Path) -> None:
+    model = ScriptedModel([[Text("Once upon a time"), Hang()]])
+    async with life(World(tmp_path, model)) as gateway:
+        await gateway.say("a story")
+        await model.started.wait()
+        append, loop = gateway.transcripts.append, asyncio.get_running_loop()
+
+        async def late(key: str, lines: list[Line]) -> None:
+            later = loop.create_future()
+            loop.call_later(0.05, later.set_result, None)  # longer than the deletion takes
+            await later
+            await append(key, lines)
+
+        gateway.transcripts.append = late  # type: ignore[method-assign, assignment]
+        assert await gateway.port.sessions.delete("fake:c")
+        await gateway.channel.until(lambda channel: bool(ended(channel)))
+        assert not gateway.transcripts.exists("fake:c")
+
+
 async def test_status_answers_while_a_turn_hangs(tmp_path: Path) -> None:
     model = ScriptedModel([[Hang()]])
     async with life(World(tmp_path, model)) as gateway:

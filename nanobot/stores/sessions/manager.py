@@ -83,7 +83,7 @@ class SessionManager:
         """Add lines in one write; durable on return. Raises StoreFull or StoreError with nothing added."""
         session = await self.open(key)
         session.updated_at = self._clock.now()
-        await self._writer(session).append(session, lines, self._pool)
+        await self._writers[session].append(session, lines, self._pool)
 
     async def update(self, key: str, metadata: dict[str, Any]) -> None:
         """Merge into the metadata (a None value removes its key); durable on return, unchanged on an error."""
@@ -92,7 +92,7 @@ class SessionManager:
         merge(session.metadata, metadata)
         session.updated_at = self._clock.now()
         try:
-            await self._writer(session).append(session, (), self._pool)
+            await self._writers[session].append(session, (), self._pool)
         except StoreError:
             merge(session.metadata, {name: before.get(name) for name in metadata})
             raise
@@ -107,7 +107,7 @@ class SessionManager:
             session.metadata.pop(name, None)
         session.updated_at = self._clock.now()
         try:
-            await self._writer(session).archive_all(session, self._pool)
+            await self._writers[session].archive_all(session, self._pool)
         except StoreError:
             merge(session.metadata, {reading.BEGINS: begins})
             raise
@@ -159,9 +159,9 @@ class SessionManager:
 
     async def delete(self, key: str) -> bool:
         """Remove a session for good; False where there was none."""
-        if (session := self._cached(key)) is not None:
-            self._writer(session).close()
-        return await self._run(lambda: self.delete_session(key))
+        held = self._let_go(key)
+        found = await self._run(lambda: self._remove(key))
+        return self._let_go(key) or found or held  # again: somebody may have looked at it meanwhile
 
     async def close(self) -> None:
         """Write what is unsaved and end the threads."""
@@ -201,7 +201,7 @@ class SessionManager:
         if session not in self._writers:
             session.rewrite()
             self._keep(session, self._new_writer(session.key))
-        self._writer(session).save(session, sync=fsync)
+        self._writers[session].save(session, sync=fsync)
 
     def flush_all(self) -> int:
         """Save every session in memory, durably; returns how many. A failing one does not keep the others back."""
@@ -227,13 +227,21 @@ class SessionManager:
 
     def delete_session(self, key: str) -> bool:
         """Remove a session's file, archive, kept-aside bytes and list entry; False where there was none."""
+        held = self._let_go(key)
+        return self._remove(key) or held
+
+    def _let_go(self, key: str) -> bool:
+        """Have nothing written to a session any more, and forget it; whether it held anything."""
         session = self._cached(key)
-        if session is not None:
-            self._writer(session).close()
+        if session is None:
+            return False
+        self._writers[session].close()
         self.invalidate(key)
+        return bool(session.messages)
+
+    def _remove(self, key: str) -> bool:
         found = False
-        own = self.safe_key(key)
-        for stem in (own, *self._former(key)):
+        for stem in (self.safe_key(key), *self._former(key)):
             found = self._folder.delete(f"{stem}.jsonl") or found
             archive.delete(self._folder, stem)
             for name in [
@@ -241,7 +249,7 @@ class SessionManager:
             ]:
                 self._folder.delete(name)
             self._index.forget(f"{stem}.jsonl")
-        return found or bool(session is not None and session.messages)
+        return found
 
     def read_session_file(self, key: str | Path) -> dict[str, Any] | None:
         """What a session's file says, by key or path, changing nothing; None where there is none."""
@@ -283,7 +291,7 @@ class SessionManager:
         """A session as one JSONL text: its head, then every message. Raises UsageError where there is none."""
         session = self.get_or_create(key)
         stem = self.safe_key(key)
-        if self._writer(session).dirty(session):
+        if self._writers[session].dirty(session):
             self.save(session)
         if not self._has(stem):
             raise UsageError(f"there is no session {key!r}; `nanobot sessions list` shows them")
@@ -358,9 +366,6 @@ class SessionManager:
             session = self._cache[key]
             if not self._writers[session].dirty(session):
                 del self._cache[key]
-
-    def _writer(self, session: Session) -> SessionWriter:
-        return self._writers[session]
 
     def _new_writer(self, key: str) -> SessionWriter:
         return SessionWriter(self.safe_key(key), self._folder, self._max_messages)
