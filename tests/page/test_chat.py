@@ -47,6 +47,27 @@ async def test_the_page_opens_with_its_landmarks_and_asks_nobody_else(stage: Sta
     assert await page.evaluate("seen.shift") <= 0.01
 
 
+@pytest.mark.parametrize(("typed", "words"), [("", "quick hands"), ("/", "/stop")])
+async def test_enter_that_comes_before_the_words_are_drawn_sends_them(
+    visit: OpenPage, typed: str, words: str
+) -> None:
+    page = await visit()
+    box = page.get_by_role("textbox", name="Message")
+    await box.press_sequentially(typed)
+    await page.evaluate(
+        """(words) => {
+          const box = document.querySelector("#message");
+          box.value = words;
+          box.dispatchEvent(new InputEvent("input", {bubbles: true}));
+          box.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true, cancelable: true}));
+        }""",
+        words,
+    )
+
+    await expect(page.locator("article").first).to_contain_text(words)
+    await expect(box).to_have_value("")
+
+
 async def test_a_first_reply_needs_few_bytes_of_script_and_style(stage: Stage, visit: OpenPage) -> None:
     """The core: all that is fetched, compressed, until a reply is drawn, without what the gateway itself answers."""
     page = await visit()

@@ -76,7 +76,9 @@ export function Composer({ chat }) {
     area.style.height = `${Math.min(TALLEST, area.scrollHeight)}px`;
   }, [text.value]);
 
-  const options = closed.value ? [] : matching(text.value, commands.value);
+  // Asked for at every key too, for Enter can come sooner than the drawing of what was typed before it.
+  const offered = () => (closed.value ? [] : matching(text.value, commands.value));
+  const options = offered();
   const running = Boolean(chat.running.value);
   const ready = () => text.value.trim() !== "" || files.value.length > 0;
 
@@ -117,6 +119,7 @@ export function Composer({ chat }) {
   const keys = (/** @type {KeyboardEvent} */ event) => {
     // While an input method composes a word, Enter and the arrows are its own.
     if (event.isComposing || event.keyCode === 229) return;
+    const options = offered();
     if (options.length) {
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
       if (step) chosen.value = (chosen.value + step + options.length) % options.length;
