@@ -95,7 +95,7 @@ def details(goal: Goal, now: datetime, helpers: int = 0) -> str:
     if goal.checks:
         parts.append("Must succeed at its end: " + ", ".join(f"`{check}`" for check in goal.checks))
     if goal.reason and goal.status != "active":
-        parts.append(f"Reason: {goal.reason}")
+        parts.append(f"Reason: {why(goal) if goal.status == 'blocked' else goal.reason}")
     if goal.recap:
         parts.append(f"Recap: {goal.recap}")
     if goal.evidence:
@@ -123,7 +123,7 @@ def announcement(goal: Goal, said: str, now: datetime) -> str:
             if goal.evidence:
                 parts.append(f"Evidence: {goal.evidence}")
         case "blocked":
-            parts = [f"**Goal blocked**: {goal.title}", goal.reason, said if said not in goal.reason else ""]
+            parts = [f"**Goal blocked**: {goal.title}", why(goal), said if said not in goal.reason else ""]
             way = "" if goal.refusals else "Write what it should do, or choose: "
             parts.append(
                 f"{way}`/goal resume` lets it go on, `/goal done` accepts what there is, `/goal cancel` ends it."
@@ -135,6 +135,15 @@ def announcement(goal: Goal, said: str, now: datetime) -> str:
             return ""
     parts.append(f"It took {_used(goal, now)}." if not goal.open else f"So far: {_used(goal, now)}.")
     return spoken_in(goal, "\n\n".join(part for part in parts if part))
+
+
+def why(goal: Goal) -> str:
+    """Why it is blocked; of refusals each in a line of its own."""
+    if len(goal.refusals) < MAX_REFUSALS:
+        return goal.reason
+    return "\n".join(
+        [f"Its completion was refused {len(goal.refusals)} times:", *(f"- {one}" for one in goal.refusals)]
+    )
 
 
 def spoken_in(goal: Goal, text: str) -> str:

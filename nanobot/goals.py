@@ -307,11 +307,16 @@ class Goals:
                 counted = msgspec.structs.replace(counted, resting=stamp(now) if delegated else "")
                 present = await self.save(key, counted, claim.turn)
         self._note(key, present)
+        asked = any(
+            one.kind == "user" or (one.kind == RESULT and one.meta.get("goal") != present.id) for one in heard
+        )
+        quiet = (own or lead.kind == KIND) and not asked
         announcement = ""
         if present.by == claim.turn:
             present = await self.leave(key, present)
             self._show(present)
-            words = "" if final.get("injected") == "failed" else str(final.get("content") or "")
+            # What is said to a person anyway is not said twice, and a failure is the goal's reason already.
+            words = str(final.get("content") or "") if quiet and final.get("injected") != "failed" else ""
             announcement = goal_texts.announcement(present, words, self.clock.now())
         spoken = any(one.kind == "user" for one in heard) and final.get("injected") not in (
             "command",
@@ -323,10 +328,7 @@ class Goals:
         meta = {}
         if present.id == claim.turn and self.silent(lead.channel):
             meta = goal_texts.progress_notes(present)
-        asked = any(
-            one.kind == "user" or (one.kind == RESULT and one.meta.get("goal") != present.id) for one in heard
-        )
-        return Plan(present, (own or lead.kind == KIND) and not asked, announcement, follow_up, meta)
+        return Plan(present, quiet, announcement, follow_up, meta)
 
     def follow_up(self, key: str, goal: Goal) -> Inbound | None:
         """The row of an active goal's next turn."""

@@ -165,3 +165,19 @@ async def test_a_tool_does_not_outlast_the_goals_minutes(tmp_path: Path) -> None
         [result] = [line["content"] for line in await gateway.history() if line["role"] == "tool"]
         assert "the goal's minutes are used up" in result
         assert "Half of a is there." in (await gateway.answers(2))[1]
+
+
+async def test_a_goal_that_is_blocked_in_the_answer_to_a_person_says_each_thing_once(tmp_path: Path) -> None:
+    turns = [call("ask_user", question="Red or blue?"), "I wait.", done(), done(), done(), "I cannot go on."]
+    verdicts = [f"VERDICT: FAIL: {why}" for why in ("the left is bare", "the right is bare", "it drips")]
+    async with life(world(tmp_path, turns, verdicts)) as gateway:
+        await gateway.say("/goal Paint it")
+        await until(gateway, "waiting_user")
+        await gateway.say("blue")
+        await until(gateway, "blocked")
+        told = (await gateway.answers(3))[2]
+        assert told.count("I cannot go on.") == 1
+        assert (
+            "Its completion was refused 3 times:\n- the left is bare\n- the right is bare\n- it drips\n"
+            in told
+        )
