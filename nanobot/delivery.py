@@ -55,6 +55,8 @@ class Deliverer:
         self._known: set[int] = set()
         self._done: set[int] = set()  # delivered lately: who committed them may hand them in only now
         self._settled: set[int] = set()  # left their lanes since the sweep began to read
+        # How a send ended that could not be written yet, on a full disk say: its receipt, None where nothing was sent.
+        self._outcomes: dict[int, Receipt | None] = {}
         self._draining = False
 
     async def start(self) -> None:
@@ -148,13 +150,15 @@ class Deliverer:
             lane.queue = deque(row for row in lane.queue if row.id not in gone)
 
     async def _reload(self, address: Address, lane: Lane) -> None:
-        """Read a lane anew, since nobody knows what of the last step was written; a cut-off send is unknown."""
+        """Read a lane anew, since nobody knows what of the last step was written."""
         held = {row.id for row in lane.queue}
         rows = [row for row in await self._outbox.undelivered() if row.message.address == address]
         there = {row.id for row in rows}
         # Committed while we read: it follows what was there.
         rows += [row for row in lane.queue if row.id not in held | there]
         self._known.difference_update(held - there)
+        for gone in held - there:
+            self._outcomes.pop(gone, None)
         self._known.update(there)
         lane.queue = deque(rows)
         lane.due = 0.0
@@ -187,7 +191,10 @@ class Deliverer:
                 return False
             if lane.stale:  # it may have been dropped meanwhile
                 return False
-        if row.status == "unknown":
+        if receipt := self._outcomes.get(row.id):
+            await self._delivered(row, receipt)
+            return True
+        if row.status == "unknown" and row.id not in self._outcomes:
             try:
                 settled = await self._settle(channel, row)
             except (ChannelError, DeadlineExceeded, OSError) as error:  # it cannot be looked up now
@@ -198,18 +205,24 @@ class Deliverer:
         repeatable = channel.capabilities.repeatable
         if not repeatable and not await self._outbox.sending(row.id):
             return True
+        self._outcomes.pop(row.id, None)
         if row.attempts:
             metrics.REDELIVERED.labels(message.address.channel).inc()
         try:
             async with deadline(SEND_SECONDS, f"{channel.name}.deliver"):
                 receipt = await channel.deliver(message)
         except Unreachable:
+            self._outcomes[row.id] = None
             lane.parked = True
             if not repeatable:
                 await self._outbox.retry(row.id, row.next_at, "nobody is there")
+            del self._outcomes[row.id]
             return False
         except RetryLater as error:
-            return await self._again(lane, row, str(error), seconds=error.seconds)
+            self._outcomes[row.id] = None
+            await self._again(lane, row, str(error), seconds=error.seconds)
+            del self._outcomes[row.id]
+            return False
         except Undeliverable as error:
             await self._bury(row, str(error))
             return True
@@ -242,8 +255,10 @@ class Deliverer:
         return min((row.next_at - self._clock.now()).total_seconds(), SWEEP_SECONDS)
 
     async def _delivered(self, row: Delivery, receipt: Receipt) -> None:
-        metrics.DELIVERED.labels(row.message.address.channel).inc()
+        self._outcomes[row.id] = receipt
         await self._outbox.delivered(row.id, receipt.ref)
+        del self._outcomes[row.id]
+        metrics.DELIVERED.labels(row.message.address.channel).inc()
         self._done.add(row.id)
 
     async def _settle(self, channel: Channel, row: Delivery) -> bool | None:

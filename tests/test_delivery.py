@@ -176,6 +176,38 @@ async def test_a_full_disk_delays_replies_but_changes_neither_their_order_nor_th
     assert await store.outbox.undelivered() == []
 
 
+async def test_what_was_delivered_is_not_sent_again_because_a_full_disk_kept_its_mark() -> None:
+    clock = FakeClock(auto=True)
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    store.outbox = disk = FullDisk(store.outbox)
+    async with delivering(store, channel, clock, fake="resend") as deliverer:
+        disk.full = {"delivered"}
+        await put(store, deliverer, "first")
+        await disk.refused.wait()
+        await put(store, deliverer, "second")
+        await settle()
+        disk.full = set()
+        await channel.until(lambda one: texts(one) == ["first", "second"])
+        await settle()
+    assert texts(channel) == ["first", "second"]
+    assert await store.outbox.undelivered() == []
+
+
+async def test_what_was_not_sent_is_not_given_up_because_a_full_disk_kept_that_from_being_written() -> None:
+    clock = FakeClock(auto=True)
+    store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
+    store.outbox = disk = FullDisk(store.outbox)
+    channel.failures = [RetryLater(1)]
+    async with delivering(store, channel, clock, fake="hold") as deliverer:
+        disk.full = {"retry"}
+        await put(store, deliverer, "first")
+        await disk.refused.wait()
+        disk.full = set()
+        await channel.until(lambda one: texts(one) == ["first"])
+        await settle()
+    assert await store.outbox.list(["dead"]) == []
+
+
 async def test_an_undeliverable_reply_becomes_a_dead_letter_and_blocks_nothing() -> None:
     store, channel = MemoryStore(), FakeChannel()
     channel.failures = [Undeliverable("the bot was blocked")]

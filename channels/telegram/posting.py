@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from nanobot.channel import Outbound, Port, Receipt, RetryLater, Undeliverable, Unreachable
+from nanobot.channel import Outbound, Port, Receipt, RetryLater, StoreError, Undeliverable, Unreachable
 from telegram import InlineKeyboardMarkup, Message, ReplyParameters
 from telegram.error import BadRequest, ChatMigrated
 
@@ -17,6 +17,7 @@ from .text import Part, formatted, plain
 from .wire import thread_id
 
 PROGRESS = "sent:"
+STORE_SECONDS = 5.0  # before a reply whose progress could not be written goes on
 KEEP_SECONDS = 2 * 86_400.0
 UNPARSED = ("can't parse entities", "entity begins", "entity ends", "entities")
 NO_RIGHTS = ("not enough rights", "have no rights", "chat_write_forbidden", "need administrator rights")
@@ -48,6 +49,7 @@ class Poster:
         self._chats = chats
         self._buttons = buttons
         self._finished: dict[str, str] = {}  # address → progress key of its last reply, which may go
+        self._under_way: dict[str, Sent] = {}  # the same by reply, also where a full disk takes no progress
 
     async def tidy(self) -> None:
         """Forget the progress of what was sent long ago."""
@@ -67,6 +69,11 @@ class Poster:
         except RetryLater as error:
             self._chats.wait(self._chats.current(message.address.chat_id), error.seconds)
             raise
+        except Undeliverable:
+            self._under_way.pop(message.id, None)
+            raise
+        except StoreError as error:  # what was sent so far is known
+            raise RetryLater(STORE_SECONDS, str(error)) from error
 
     async def _deliver(self, message: Outbound, refs: Sequence[str]) -> Receipt:
         address = message.address
@@ -80,6 +87,7 @@ class Poster:
         if not jobs:
             raise Undeliverable("the message is empty")
         keyboard = await self._buttons.keyboard(message)
+        await self._forget_previous(message, kept=len(jobs) > 1)
         sent = await self._sent(message) if len(jobs) > 1 else Sent(time.time(), [])
         for index, job in enumerate(jobs):
             if index < len(sent.ids):
@@ -97,7 +105,7 @@ class Poster:
                 await self._port.keys.set(PROGRESS + message.id, msgspec.json.encode(sent).decode())
         for surplus in refs[len(jobs) :]:
             await self.remove(chat, surplus)
-        await self._forget_previous(message, kept=len(jobs) > 1)
+        self._under_way.pop(message.id, None)
         return Receipt(",".join(sent.ids))
 
     async def remove(self, chat: str, ref: str) -> None:
@@ -109,8 +117,11 @@ class Poster:
             return
 
     async def _sent(self, message: Outbound) -> Sent:
-        value = await self._port.keys.get(PROGRESS + message.id)
-        return msgspec.json.decode(value, type=Sent) if value else Sent(time.time(), [])
+        if message.id not in self._under_way:
+            value = await self._port.keys.get(PROGRESS + message.id)
+            known = msgspec.json.decode(value, type=Sent) if value else Sent(time.time(), [])
+            self._under_way[message.id] = known
+        return self._under_way[message.id]
 
     async def _forget_previous(self, message: Outbound, *, kept: bool) -> None:
         """The reply before this one is marked as delivered by now; its own progress is kept until the next."""

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.errors import RetryLater, Undeliverable, Unreachable
+from nanobot.errors import RetryLater, StoreFull, Undeliverable, Unreachable
 from nanobot.messages import Attachment
+from nanobot.testing_port import FakeKeys
 from tests.channels.telegram_house import ANN, BOB, GROUP, House, house
 from tests.emulators.telegram import drop_after, drop_before, flood, forbidden, hang, refuse, status
 
@@ -77,6 +78,33 @@ async def test_a_flood_in_the_middle_of_a_long_reply_repeats_no_part(tmp_path: P
 
         assert " ".join(texts).split() == words
         assert receipt.ref == ",".join(str(one.id) for one in gateway.server.posts(ANN))
+
+
+class FullDisk(FakeKeys):
+    """Keys that cannot be written for a while."""
+
+    full = False
+
+    async def set(self, key: str, value: str) -> None:
+        if self.full:
+            raise StoreFull("disk full")
+        await super().set(key, value)
+
+
+async def test_a_full_disk_in_the_middle_of_a_long_reply_repeats_no_part(tmp_path: Path) -> None:
+    async with house(tmp_path) as gateway:
+        gateway.server.chat(ANN)
+        gateway.port.keys = disk = FullDisk()
+        reply = gateway.push(ANN, "\n".join(f"line {number}" for number in range(1_500)))
+        disk.full = True
+        for _ in range(2):
+            with pytest.raises(RetryLater):
+                await gateway.channel.deliver(reply)
+        disk.full = False
+        await gateway.channel.deliver(reply)
+        texts = gateway.server.texts(ANN)
+
+    assert "\n".join(texts).split("\n") == reply.text.split("\n")
 
 
 async def test_a_whole_reply_that_is_delivered_again_is_seen_once(tmp_path: Path) -> None:
