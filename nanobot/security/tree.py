@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,8 @@ OWNER = "NANOBOT_OWNER"  # the gateway a process may not outlive, as "<pid>.<sta
 _ROUNDS = 100  # of 10 ms: how long killed processes may take to disappear
 _PROC = Path("/proc")
 _MOST = 20_000  # processes looked at; a machine with more has other worries
+# Some hundred processes take 10 ms to look at. A thread of its own: it must not wait for tools whose disk hangs.
+_table_reader = ThreadPoolExecutor(1, "process-table")
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -110,8 +113,10 @@ async def kill_tree(root: Identity, marker: str = "", known: Iterable[Identity] 
     children are reaped; the root itself is left to whoever waits for it.
     """
     known = set(known)
+    loop = asyncio.get_running_loop()
     for _ in range(_ROUNDS):
-        known.update(seen.identity for seen in members(root, marker))
+        found = await loop.run_in_executor(_table_reader, members, root, marker)
+        known.update(seen.identity for seen in found)
         there = [seen for pid in known if (seen := _look(pid.pid)) and seen.identity in known]
         running = [seen for seen in there if seen.state not in "ZX"]
         ours = [s for s in there if s.state == "Z" and s.parent == os.getpid() and s.identity != root]
