@@ -198,7 +198,7 @@ async def test_compaction_archive_search_and_export_work_on_sealed_files(
     assert texts(page.messages) == ["question 0", "answer 0", "question 1", "answer 1"]
     assert [hit["index"] for hit in await manager.search("answer 1")][-1] == 3
     assert [hit["index"] for hit in await manager.search("question 39")] == [78]
-    assert (await manager.exported(KEY) or b"").count(b"\n") == 80
+    assert (await manager.exported(KEY) or b"").count(b"\n") == 81
     assert [row["preview"] for row in manager.list_sessions()] != [""]
     await manager.close()
     for path in (tmp_path / "sessions").rglob("*"):

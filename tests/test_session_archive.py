@@ -21,7 +21,9 @@ async def sessions(tmp_path: Path) -> AsyncIterator[SessionManager]:
 
 
 class TestArchive:
-    def test_what_the_cap_drops_into_nobodys_hands_is_archived_by_the_next_save(self, tmp_path: Path) -> None:
+    async def test_what_the_cap_drops_into_nobodys_hands_is_archived_by_the_next_save(
+        self, tmp_path: Path
+    ) -> None:
         sessions = SessionManager(directory=tmp_path / "sessions")
         session = sessions.get_or_create(KEY)
         session.messages += [line for number in range(10) for line in turn(number)]
@@ -42,6 +44,19 @@ class TestArchive:
         assert again.export(KEY).splitlines()[1:] == [
             jsonl.encode(line)[:-1] for line in [*whole, session.messages[-1]]
         ]
+
+    async def test_the_gateways_export_is_one_that_import_takes(
+        self, sessions: SessionManager, tmp_path: Path
+    ) -> None:
+        await grow(sessions, 30)
+        await sessions.update(KEY, {"title": "Long"})
+        (await sessions.open(KEY)).last_consolidated = 3
+        data = await sessions.exported(KEY) or b""
+        elsewhere = SessionManager(directory=tmp_path / "other").import_session(data)
+
+        assert data == sessions.export(KEY)
+        assert (elsewhere.key, elsewhere.metadata["title"], len(elsewhere.messages)) == (KEY, "Long", 60)
+        assert elsewhere.last_consolidated == 3 + len([row for one in archive_of(sessions) for row in one])
 
     async def test_the_oldest_whole_turns_move_when_the_file_is_too_long(
         self, sessions: SessionManager

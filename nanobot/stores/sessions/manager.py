@@ -153,9 +153,11 @@ class SessionManager:
 
     async def exported(self, key: str) -> bytes | None:
         """What `export` gives, without holding up the loop; None where there is no such session."""
-        if await self.peek(key) is None:
+        session = await self.peek(key)
+        if session is None:
             return None
-        return await self._run(lambda: reading.every_byte(self._folder, self.safe_key(key)))
+        head = repair.head_of(session, -session.archived[1], (0, 0))
+        return head + await self._run(lambda: reading.every_byte(self._folder, self.safe_key(key)))
 
     async def delete(self, key: str) -> bool:
         """Remove a session for good; False where there was none."""
