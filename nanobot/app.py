@@ -211,7 +211,10 @@ async def running(config: Config) -> AsyncIterator[App]:
         )
         commands.add([*chat.entries(), *GoalCommands(goals, actors, scheduler).entries()])
         commands.add(ChildCommands(children).entries())
-        library = SessionLibrary(transcripts, actors, states, models, config.models, skills, goals.budget)
+        forget = (children.forget, scheduler.forget)
+        library = SessionLibrary(
+            transcripts, actors, states, models, config.models, skills, goals.budget, forget
+        )
         tasks = ChildTasks(children)
         house = House(
             store, actors, commands, dispatcher, deliverer, desk, library, clock, tasks, owners, files

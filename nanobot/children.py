@@ -282,9 +282,8 @@ class Children:
             child for child in self.records.of(session) if not child.ended and goal in ("", child.goal)
         ]
         ends = [self.end(child, reason, status=status, wait=wait) for child in running]
-        for failed in await asyncio.gather(
-            *ends, return_exceptions=True
-        ):  # side by side: /stop is to be quick
+        # Side by side: a stop is to be quick, and one that fails keeps no other from its end.
+        for failed in await asyncio.gather(*ends, return_exceptions=True):
             if isinstance(failed, BaseException):
                 raise failed
         return len(running)
@@ -296,6 +295,12 @@ class Children:
             await self.delete(one, reason)
         await self.records.forget(child)
         await asyncio.to_thread(shutil.rmtree, self.records.folder(child), ignore_errors=True)
+
+    async def forget(self, session: str) -> None:
+        """Forget what a session delegated, which is deleted; of a sub-session its own record too."""
+        own = self.records.get(session)
+        there = [own] if own else self.records.of(session)
+        await asyncio.gather(*(self.delete(one, "its session was deleted") for one in there))
 
     async def _end(
         self, child: Child, status: Status, error: str = "", *, answer: str = "", **changes: Any

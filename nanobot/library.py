@@ -1,6 +1,6 @@
 """The histories of all channels as channels may read and manage them; implements `channel.Sessions`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -36,7 +36,9 @@ class SessionLibrary:
         providers: Mapping[str, pricing.Provider] | None = None,
         skills: Skills | None = None,
         budget: goal.Budget | None = None,
+        forget: Sequence[Callable[[str], Awaitable[None]]] = (),
     ) -> None:
+        """`forget` are told of a session that is deleted: what belongs to it goes too."""
         self._manager = manager
         self._actors = actors
         self._states = states
@@ -44,6 +46,7 @@ class SessionLibrary:
         self._providers = providers or {}
         self._skills = skills
         self._budget = budget
+        self._forget = forget
 
     async def list(self) -> Sequence[SessionSummary]:
         running = set(self._actors.running())
@@ -68,6 +71,11 @@ class SessionLibrary:
             async with deadline(END_SECONDS, "the end of its turn"):
                 await self._actors.ended(key)
         deleted = await self._manager.delete(key)
+        for forget in self._forget:
+            await forget(key)
+        for row in await self._manager.summaries():
+            if row.metadata.get("parent") == key:  # such as a verification's, which is nobody's sub-session
+                await self.delete(row.key)
         self._actors.lives.terminated(key)
         return deleted
 

@@ -57,6 +57,11 @@ class Scheduler:
     async def remove(self, id: str) -> bool:
         return await self._schedules.delete(id)
 
+    async def forget(self, session: str) -> None:
+        """Take off all that is to happen in a session, which is deleted."""
+        for one in await self._schedules.list(session):
+            await self._schedules.delete(one.id)
+
     async def run(self) -> None:
         """Forever."""
         while True:

@@ -203,7 +203,13 @@ class InMemory:
         )
         self.commands.add([*chat.entries(), *GoalCommands(self.goals, self.actors, self.scheduler).entries()])
         self.commands.add(ChildCommands(self.children).entries())
-        library = SessionLibrary(self.transcripts, self.actors, states, budget=self.goals.budget)
+        library = SessionLibrary(
+            self.transcripts,
+            self.actors,
+            states,
+            budget=self.goals.budget,
+            forget=(self.children.forget, self.scheduler.forget),
+        )
         self.house = House(
             self.store,
             self.actors,

@@ -321,3 +321,31 @@ async def test_a_result_that_comes_while_the_goal_ends_is_noted_and_posts_nothin
         await results(gateway, 2)
         assert len(posted(gateway)) == 2
         assert len(model.requests) == asked + 1
+
+
+async def test_a_deleted_chat_takes_along_what_it_delegated_its_verifications_and_what_was_to_begin_later(
+    tmp_path: Path,
+) -> None:
+    async with life(world(tmp_path, Crew(needed=0))) as gateway:
+        await gateway.say("/goal Make a whole every 0 9 * * * UTC")
+        await gateway.say("/goal Make a whole")
+        await until(gateway, "completed")
+        await gateway.say("Delegate a present")
+        await gateway.channel.until(lambda _: len(posted(gateway)) == 4)
+        sessions = [row.key for row in await gateway.port.sessions.list()]
+        assert len([key for key in sessions if key.startswith("sub:")]) == 4  # three helpers and a verifier
+        assert await gateway.port.sessions.delete("fake:c")
+        assert await gateway.port.sessions.list() == []
+        assert gateway.children.records.all() == []
+        assert await gateway.store.keys("children").items() == []
+        assert await gateway.store.schedules.list() == []
+
+
+async def test_a_deleted_sub_session_is_forgotten_and_its_parent_stays(tmp_path: Path) -> None:
+    async with life(world(tmp_path, Crew())) as gateway:
+        await gateway.say("/goal Make a whole")
+        await resting(gateway)
+        one, other = gateway.children.records.all()
+        assert await gateway.port.sessions.delete(one.key)
+        assert gateway.children.records.all() == [other]
+        assert {row.key for row in await gateway.port.sessions.list()} == {"fake:c", other.key}
