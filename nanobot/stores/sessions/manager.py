@@ -103,8 +103,7 @@ class SessionManager:
         begins = session.metadata.get(reading.BEGINS)
         # Pages of the new conversation end here; what is older is in the archive and in exports.
         session.metadata[reading.BEGINS] = session.archived[1] + len(session.messages)
-        for name in DERIVED:
-            session.metadata.pop(name, None)
+        merge(session.metadata, dict.fromkeys(DERIVED))
         session.updated_at = self._clock.now()
         try:
             await self._writers[session].archive_all(session, self._pool)
@@ -153,8 +152,7 @@ class SessionManager:
 
     async def exported(self, key: str) -> bytes | None:
         """What `export` gives, without holding up the loop; None where there is no such session."""
-        session = await self.peek(key)
-        if session is None:
+        if (session := await self.peek(key)) is None:
             return None
         head = repair.head_of(session, -session.archived[1], (0, 0))
         return head + await self._run(lambda: reading.every_byte(self._folder, self.safe_key(key)))
