@@ -1,10 +1,12 @@
 """Connections that nobody has vouched for yet, and addresses that guess tokens: both bounded, neither in anybody's way.
 
-Where there are too many connections, the address that has most of them loses its oldest. A token is never refused
+Where there are too many connections, the address that has most of them loses its oldest; but all who come at once, as
+after a restart, are first given the time to say who they are. A token is never refused
 for what others tried: after many wrong ones from its address it is only looked at later.
 """
 
 import ipaddress
+import resource
 from collections import OrderedDict
 from typing import Any, Protocol
 
@@ -13,7 +15,9 @@ from loguru import logger
 
 from nanobot.clock import Clock, SystemClock
 
-MOST = 512  # connections that were not let in
+MOST = 512  # connections that were not let in and had PATIENCE
+PATIENCE = 10.0  # seconds: thousands that come back at once need some to be read
+SHARE = 0.75  # of the process's descriptors: more strangers than this there are never
 FREE = 10  # wrong tokens a minute from one address, before its next ones wait
 WINDOW = 60.0  # seconds
 STEP, LONGEST = 0.05, 2.0  # seconds: how much longer each wrong one makes them wait, and at most
@@ -38,16 +42,20 @@ class Lobby:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._guests: dict[str, OrderedDict[Guest, None]] = {}  # by address
+        self._guests: dict[str, OrderedDict[Guest, float]] = {}  # by address; since when, monotonic
+        self._all = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * SHARE)
         self._wrong: OrderedDict[str, Guesses] = OrderedDict()
         self.count = 0
 
     def enter(self, guest: Guest, address: str) -> None:
-        self._guests.setdefault(address, OrderedDict())[guest] = None
+        now = self._clock.monotonic()
+        self._guests.setdefault(address, OrderedDict())[guest] = now
         self.count += 1
-        if self.count > MOST:
+        while self.count > MOST:
             fullest = max(self._guests, key=lambda one: len(self._guests[one]))
-            oldest = next(iter(self._guests[fullest]))
+            oldest, since = next(iter(self._guests[fullest].items()))
+            if now - since < PATIENCE and self.count <= self._all:
+                return
             self.leave(oldest, fullest)
             oldest.cut()
 

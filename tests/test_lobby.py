@@ -1,9 +1,11 @@
 """Who waits at the door, and who guesses: rules without a socket."""
 
+import resource
+
 import pytest
 
 from nanobot import lobby
-from nanobot.lobby import FREE, LONGEST, STEP, WINDOW, Lobby, address_of
+from nanobot.lobby import FREE, LONGEST, MOST, PATIENCE, STEP, WINDOW, Lobby, address_of
 from nanobot.testing import FakeClock
 
 
@@ -29,6 +31,7 @@ def test_where_too_many_wait_the_fullest_address_loses_its_oldest(
     door: Lobby, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lobby, "MOST", 10)
+    monkeypatch.setattr(lobby, "PATIENCE", 0.0)
     person, crowd = Guest(), [Guest() for _ in range(50)]
     door.enter(person, "10.0.0.1")
     for one in crowd:
@@ -36,6 +39,27 @@ def test_where_too_many_wait_the_fullest_address_loses_its_oldest(
     assert person.there, "whoever comes from elsewhere is not pushed out"
     assert [one.there for one in crowd] == [False] * 41 + [True] * 9
     assert door.count == 10
+
+
+async def test_all_who_come_at_once_are_given_time_and_then_the_oldest_go(clock: FakeClock) -> None:
+    door = Lobby(clock)
+    crowd = [Guest() for _ in range(MOST + 300)]
+    for one in crowd:
+        door.enter(one, "a")
+    assert all(one.there for one in crowd)
+    await clock.advance(PATIENCE)
+    door.enter(Guest(), "a")
+    assert [one.there for one in crowd] == [False] * 301 + [True] * (MOST - 1)
+
+
+def test_there_are_never_more_than_descriptors_allow(
+    monkeypatch: pytest.MonkeyPatch, clock: FakeClock
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1_000, 1_000))
+    door = Lobby(clock)
+    for _ in range(2_000):
+        door.enter(Guest(), "a")
+    assert door.count == 750
 
 
 def test_who_was_let_in_or_is_gone_takes_no_place(door: Lobby, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,7 @@ async def test_a_crowd_of_silent_connections_keeps_nobody_out(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lobby, "MOST", 20)
+    monkeypatch.setattr(lobby, "PATIENCE", 0.0)
     async with house.client("/?token=a-secret") as alice:
         await alice.expect("ready")
         crowd = [await connected(house) for _ in range(60)]
@@ -187,6 +188,7 @@ async def test_sockets_that_say_nothing_keep_out_nobody_who_says_who_it_is(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lobby, "MOST", 20)
+    monkeypatch.setattr(lobby, "PATIENCE", 0.0)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(30):
             await stack.enter_async_context(house.client())
@@ -194,6 +196,14 @@ async def test_sockets_that_say_nothing_keep_out_nobody_who_says_who_it_is(
             await client.send(type="auth", token="a-secret")
             assert (await client.expect("ready"))["principal"] == "alice"
             assert house.server.open <= 21
+
+
+async def test_thousands_that_come_back_at_once_are_all_let_in(house: House) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [house.client("/?token=a-secret") for _ in range(lobby.MOST + 100)]
+        for client in await asyncio.gather(*map(stack.enter_async_context, clients)):
+            await client.expect("ready")
+        assert house.server.lobby.count == 0
 
 
 async def test_a_stranger_may_say_little_and_a_known_client_much(house: House) -> None:
