@@ -1,15 +1,18 @@
 import asyncio
+import ctypes
 import itertools
 import os
+import platform
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nanobot.errors import Refused
-from nanobot.security import sandbox
+from nanobot.security import sandbox, seccomp
 from nanobot.security.levels import RULES, SecurityLevel, table
 from nanobot.security.paths import Boundary
 from nanobot.tool import ToolResult
@@ -160,6 +163,57 @@ async def test_no_capability_and_no_way_to_more_is_left(desk: Desk) -> None:
     assert rows.pop("NoNewPrivs") == "1"
     assert {int(value, 16) for value in rows.values()} == {0}
     assert "\n1\n" in result.text
+
+
+KEYCTL = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(platform.machine())
+READ_KEY = """
+import ctypes, os
+kernel = ctypes.CDLL(None, use_errno=True)
+key = kernel.syscall({keyctl}, 10, -3, b"user", b"{name}", 0)
+text = ctypes.create_string_buffer(100)
+print("read", kernel.syscall({keyctl}, 11, key, text, 100), text.value, os.strerror(ctypes.get_errno()))
+"""
+
+
+@pytest.fixture
+def key_of_the_account() -> Iterator[str]:
+    """The name of a key in the session's keyring, which this process may read."""
+    kernel, name = ctypes.CDLL(None, use_errno=True), f"nanobot-{os.getpid()}"
+    add, control = KEYCTL or (0, 0)
+    key = kernel.syscall(add, b"user", name.encode(), b"ticket-4b1f", 11, -3) if add else -1
+    if key < 0:
+        pytest.skip("no kernel keyrings here")
+    yield name
+    kernel.syscall(control, 9, key, -3)
+
+
+async def test_the_keys_in_the_kernels_keyrings_are_not_there(desk: Desk, key_of_the_account: str) -> None:
+    script = READ_KEY.format(keyctl=(KEYCTL or (0, 0))[1], name=key_of_the_account)
+    outside = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "ticket-4b1f" in outside.stdout, "what any other program of this account gets"
+    (desk.workspace / "read.py").write_text(script)
+    result = await inside(desk, "python3 read.py")
+    assert "read -1" in result.text
+    assert "ticket-4b1f" not in result.text
+
+
+def test_the_filter_of_calls_can_be_changed_by_nobody() -> None:
+    with Path(seccomp.place()).open("rb") as file:
+        assert file.read() == seccomp.program()
+    with pytest.raises(PermissionError), Path(seccomp.place()).open("r+b", buffering=0) as file:
+        file.write(b"\0")
+
+
+async def test_no_place_of_its_own_takes_the_machines_memory_without_bound(desk: Desk) -> None:
+    fill = "for i in $(seq 60); do head -c 10000000 /dev/zero > {}/$i || break; done; du -sm {}"
+    for place in ("/dev/shm", "/tmp"):
+        result = await inside(desk, fill.format(place, place))
+        assert "No space left" in result.text, result.text
+    result = await inside(desk, "echo x > /dev/new; echo y > /dev/null && head -c 4 /dev/urandom | wc -c")
+    assert "Read-only file system" in result.text
+    assert "\n4\n" in result.text
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The bubblewrap command line: what a command sees of the machine, and whether that works here.
 
 Inside: the workspace read-write, /usr and a few files of /etc read-only, its own /tmp, /proc and /dev, no network
-unless given, no capabilities, own process namespace. State, configuration and channels are covered by empty mounts
+unless given, no capabilities, no keyrings, own process namespace. State, configuration and channels are covered by empty mounts
 that cannot be removed or renamed.
 """
 
@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from nanobot.errors import Refused
+from nanobot.security import seccomp
 from nanobot.security.paths import Boundary
 
 INSTALL = "install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap)"
@@ -27,6 +28,7 @@ _ETC = (
     "protocols", "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "timezone",
 )  # fmt: skip
 _EMPTY = "/dev/null"
+_FILTERED = ("/bin/sh", "-c", 'exec 9<"$0" && exec "$@"')  # the descriptor that bwrap takes its filter from
 
 
 def command(
@@ -48,7 +50,11 @@ def command(
     if not program:
         raise Refused(f"bwrap was not found: {INSTALL}")
     line = [
+        *_FILTERED,
+        seccomp.place(),
         program,
+        "--seccomp",
+        "9",
         "--unshare-all",
         "--unshare-user",
         "--die-with-parent",
@@ -67,9 +73,12 @@ def command(
             line += ["--ro-bind", _EMPTY, str(place)]
     # Read-only as a whole: a gateway run by root keeps its user id inside, and kernel settings go by that alone.
     line += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
-    if version >= (0, 6):
-        line += ["--size", str(_TMP_BYTES), "--perms", "1777"]
-    line += ["--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
+    # What is written there is the machine's memory, and no limit of a process counts it.
+    for own in ("/dev/shm", "/tmp"):  # noqa: S108 - the sandbox's own
+        if version >= (0, 6):
+            line += ["--size", str(_TMP_BYTES), "--perms", "1777"]
+        line += ["--tmpfs", own]
+    line += ["--remount-ro", "/dev"]
     bind = "--ro-bind" if looking else "--bind"
     line += [bind, str(boundary.root), str(boundary.root), *_covers(boundary, there=looking)]
     line += ["--remount-ro", "/", "--chdir", str(working_dir), "--"]
