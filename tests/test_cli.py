@@ -2,16 +2,13 @@
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -204,52 +201,6 @@ def test_chat_without_a_gateway_starts_one_and_answers(workspace: Path) -> None:
     assert "Good morning" in done.stdout  # the scripted model repeats what it is told
     listed = nanobot("sessions", "list", "-w", workspace, "--json")
     assert [row["key"] for row in json.loads(listed.stdout)] == ["websocket:cli"]
-
-
-def test_a_terminal_streams_stops_on_ctrl_c_and_ends_on_ctrl_d(workspace: Path) -> None:
-    process, terminal = pty.fork()
-    if process == 0:  # the child: a real terminal of its own
-        os.environ.clear()
-        os.environ.update(ENVIRONMENT, TERM="xterm")
-        os.execv(sys.executable, [sys.executable, "-m", "nanobot", "chat", "-w", str(workspace)])
-    seen, mark = b"", 0
-
-    def until(wanted: bytes, press: bytes = b"") -> None:
-        """Read on until this is on the screen, playing the terminal that tells its cursor's place.
-
-        `press` is pressed again until it works, as a person would: the turn may not have begun yet.
-        """
-        nonlocal seen, mark
-        for _ in range(100):
-            if wanted in seen[mark:]:
-                break
-            ready, _, _ = select.select([terminal], [], [], 0.3 if press else 30)
-            data = os.read(terminal, 65536) if ready else b""
-            assert data or press, seen
-            if not data:
-                os.write(terminal, press)
-            seen += data
-            if b"\x1b[6n" in data:
-                os.write(terminal, b"\x1b[1;1R")
-        mark = seen.index(wanted, mark) + len(wanted)
-
-    prompt = b"\x1b[?2004h"  # bracketed paste on: it reads input now
-    until(prompt)
-    os.write(terminal, b"good day\r")
-    until(b"\x1b[?2004l")
-    until(b"echo: good day\r\n")
-    until(prompt)
-    os.write(terminal, b"HANG\r")
-    until(b"\x1b[?2004l")
-    until("· stopped".encode(), press=b"\x03")
-    until(prompt)
-    os.write(terminal, b"\x04")
-    with suppress(OSError):  # a terminal whose program has ended
-        while os.read(terminal, 65536):
-            pass
-    os.close(terminal)
-    _, status = os.waitpid(process, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_chat_without_a_model_says_how_to_get_one(workspace: Path) -> None:

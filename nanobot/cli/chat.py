@@ -1,8 +1,10 @@
 """`nanobot chat`: talk to the bot in a terminal, or ask it one thing."""
 
 import asyncio
+import os
+import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +15,12 @@ from nanobot.cli.common import WorkspaceOption, workspace_of
 from nanobot.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    from nanobot.cli.client import Find
     from nanobot.config import Config
 
 DEFAULT_CHAT = "cli"
 PREFIX = "websocket:"
+CHAT = re.compile(r"[A-Za-z0-9_:-]{1,64}")
 START_SECONDS = 20.0  # a gateway that is just starting tells its address within this time
 
 
@@ -34,25 +38,52 @@ def chat(
 
     Uses the workspace's running gateway; where none runs, one is started for as long as the chat lasts. Ctrl-C stops
     an answer, Ctrl-D ends the chat. With -m the answer is printed alone; the exit code is 1 where there was none.
+    From a pipe each line is a message.
 
     Example: nanobot chat -m "What is in TODO.md?"
     """
-    from nanobot.cli.client import attached  # noqa: PLC0415 - lazy: --help needs no network
-    from nanobot.cli.screen import ask, converse  # noqa: PLC0415 - lazy: see above
+    from nanobot.cli.answers import ask, each_line  # noqa: PLC0415 - lazy: --help needs no network
+    from nanobot.cli.client import Client  # noqa: PLC0415 - lazy: see above
 
     place = workspace_of(ctx, workspace)
-    name = session.removeprefix(PREFIX)
 
     async def work() -> bool:
         config = _config(place)
-        token = str(config.channels["websocket"].values["token"])
-        async with gateway(config) as address, attached(address, token, name) as client:
+        name = chat_of(session, config.channels)
+        async with gateway(config) as find:
+            client = Client(find, str(config.channels["websocket"].values["token"]), name)
             if message is not None:
                 return await ask(client, message)
-            return await converse(client, interactive=sys.stdin.isatty() and sys.stdout.isatty())
+            if not _interactive():
+                return await each_line(client)
+            from nanobot.cli.talk import Talk  # noqa: PLC0415 - 0.2 s that a pipe does not need
+
+            await Talk(client).run()
+            return True
 
     if not asyncio.run(work()):
         raise typer.Exit(1)
+
+
+def _interactive() -> bool:
+    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    return terminal and os.environ.get("TERM") not in ("dumb", "unknown")  # those have no cursor to move
+
+
+def chat_of(session: str, channels: Iterable[str]) -> str:
+    """The chat that `-s` means: `websocket:cli` and `cli` are the same. Raises UsageError for what is none."""
+    name = session.removeprefix(PREFIX)
+    channel, colon, _ = session.partition(":")
+    if colon and name == session and channel in {*channels, "sub"}:
+        raise UsageError(
+            f"{session} cannot be talked to here, only chats of the page and the terminal (websocket:…). "
+            f"`nanobot sessions show {session}` prints it."
+        )
+    if not CHAT.fullmatch(name):
+        raise UsageError(
+            f"{session!r} is no name for a chat: up to 64 letters, digits, and the signs _ : - may be in it."
+        )
+    return name
 
 
 def _config(workspace: Path) -> "Config":
@@ -74,19 +105,22 @@ def _config(workspace: Path) -> "Config":
 
 
 @asynccontextmanager
-async def gateway(config: "Config") -> AsyncIterator[str]:
-    """The address of the workspace's gateway: the running one, else one of our own."""
+async def gateway(config: "Config") -> AsyncIterator["Find"]:
+    """How to find the workspace's gateway: the running one, also when it was started again, else one of our own."""
     from nanobot.clock import SystemClock, deadline  # noqa: PLC0415 - lazy: see chat
     from nanobot.stores.lock import holder  # noqa: PLC0415 - lazy: see chat
 
-    found = holder(config.state_dir) if config.state_dir.is_dir() else None
-    if found is not None:
+    async def running() -> str:
+        while True:
+            found = holder(config.state_dir)
+            if found is not None and found.address:
+                return found.address
+            await SystemClock().sleep(0.1)
+
+    if config.state_dir.is_dir() and holder(config.state_dir) is not None:
         async with deadline(START_SECONDS, "the start of the workspace's gateway"):
-            while found is not None and not found.address:
-                await SystemClock().sleep(0.1)
-                found = holder(config.state_dir)
-    if found is not None:
-        yield found.address
+            await running()
+        yield running
         return
     if not config.agent.model:
         raise UsageError(config.model_hint)
@@ -95,4 +129,8 @@ async def gateway(config: "Config") -> AsyncIterator[str]:
 
     logs.setup("warning", as_json=config.logs.as_json, secrets=config.secrets())
     async with embedded(config.workspace) as address:
-        yield address
+
+        async def ours() -> str:
+            return address
+
+        yield ours
