@@ -86,34 +86,41 @@ def summary(steps: Iterable[Step], *, full: bool = False) -> list[str]:
 
 
 def of_history(lines: Sequence[Line]) -> list[Step]:
-    """The steps of our own agent, from its session's history. A turn begins with what it was asked."""
+    """The steps of our own agent, from its session's history. Their tokens sum up to what their turns used."""
     steps: list[Step] = []
     calls: dict[str, tuple[str, dict[str, Any]]] = {}
-    turn = 0
+    turn = asked = spent = 0
+    answering: Any = None  # a turn's id; in files of others, which name none, the number of what was asked
     for line in lines:
         at = str(line.get("timestamp") or "")
         text = str(line.get("content") or "")
+        if line.get("role") in {"assistant", "tool"} and (line.get("turn") or asked) != answering:
+            answering = line.get("turn") or asked
+            turn, spent = turn + 1, 0
         match line.get("role"):
             case "user":
-                turn += not line.get("injected")
+                asked += not line.get("injected")
             case "assistant":
+                before, spent = spent, max(spent, _tokens(line.get("spent") or line.get("usage")))
+                tokens = spent - before
                 if line.get("reasoning"):
                     steps.append(Step("thinking", text=str(line["reasoning"]), at=at, turn=turn))
                 if text:
                     failed = line.get("injected") == "failed"
                     kind: StepKind = "error" if failed else "message"
-                    usage = line.get("usage") or {}
-                    tokens = int(usage.get("input", 0)) + int(usage.get("output", 0))
                     steps.append(Step(kind, text=text, at=at, turn=turn, tokens=tokens))
+                    tokens = 0
                 for call in line.get("tool_calls") or ():
                     function = call.get("function") or {}
                     arguments = _arguments(function.get("arguments"))
                     calls[str(call.get("id"))] = (str(function.get("name")), arguments)
-                    steps.append(called(str(call.get("id")), str(function.get("name")), arguments, at, turn))
+                    step = called(str(call.get("id")), str(function.get("name")), arguments, at, turn)
+                    steps.append(msgspec.structs.replace(step, tokens=tokens))
+                    tokens = 0
             case "tool":
                 call_id = str(line.get("tool_call_id"))
                 name = calls.get(call_id, (str(line.get("name") or ""), {}))[0]
-                failed = text.startswith(("Error:", "Refused:", "interrupted:"))
+                failed = bool(line.get("error")) or text.startswith(("Error:", "Refused:", "interrupted:"))
                 state: StepState = "failed" if failed else "completed"
                 steps.append(
                     Step(
@@ -141,6 +148,12 @@ def called(id: str, name: str, arguments: dict[str, Any], at: str = "", turn: in
         }
         return Step("files", id, state="started", name=name, changes=[change], at=at, turn=turn)
     return Step("tool", id, state="started", name=name, arguments=arguments, at=at, turn=turn)
+
+
+def _tokens(usage: Any) -> int:
+    if not isinstance(usage, dict):
+        return 0
+    return sum(value for name in ("input", "output") if isinstance(value := usage.get(name), int))
 
 
 def _arguments(text: Any) -> dict[str, Any]:

@@ -210,6 +210,13 @@ def test_a_claude_command_is_joined_with_its_result() -> None:
     ]
 
 
+def test_a_claude_step_tells_when_it_was_and_about_what_it_used() -> None:
+    result, steps = replay("claude", "run_allowed")
+    assert all(step.at for step in steps)
+    total = result.spent.usage.input + result.spent.usage.output
+    assert 0.5 * total < sum(step.tokens for step in steps) <= total
+
+
 def test_a_killed_command_shows_its_status() -> None:
     _, steps = replay("claude", "SIGTERM_RUN")
     assert "(exit: 137)" in summary(steps)[-1]

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from nanobot.events import Usage
 from nanobot.executor import Spent, Step, Verdict
 from nanobot.executors.codex_events import mapping, maps, money, number, shown, text
@@ -94,8 +96,7 @@ class ClaudeEvents:
     def _assistant(self, message: Mapping[str, Any], at: str, parent: str) -> Sequence[Step]:
         steps: list[Step] = []
         synthetic = message.get("model") == SYNTHETIC
-        if not synthetic:
-            self._count(message)
+        tokens = 0 if synthetic else self._count(message)
         for block in maps(message.get("content")):
             match block.get("type"):
                 case "text" if synthetic:
@@ -113,6 +114,8 @@ class ClaudeEvents:
                 case "tool_use":
                     self._tools[text(block.get("id"))] = text(block.get("name"))
                     steps.append(self._call(block, at))
+        if steps:
+            steps[0] = msgspec.structs.replace(steps[0], tokens=tokens)
         return steps
 
     def _call(self, block: Mapping[str, Any], at: str) -> Step:
@@ -156,8 +159,11 @@ class ClaudeEvents:
             return ()
         return [Step("said", text=shown(message.get("content")), at=at, turn=self._turn)]
 
-    def _count(self, message: Mapping[str, Any]) -> None:
-        """A message comes in several lines, each with the usage at its start: its output is estimated by its length."""
+    def _count(self, message: Mapping[str, Any]) -> int:
+        """What a line adds to what was used.
+
+        A message comes in several lines, each with the usage at its start: its output is estimated by its length.
+        """
         written = sum(
             len(text(block.get("text")) or text(block.get("thinking")) or str(block.get("input") or ""))
             for block in maps(message.get("content"))
@@ -166,7 +172,8 @@ class ClaudeEvents:
         before = self._calls.get(message_id, Usage())
         usage = _run_usage(mapping(message.get("usage")))
         output = max(usage.output, before.output + written // CHARACTERS)
-        self._calls[message_id] = Usage(max(usage.input, before.input), output, usage.cached)
+        after = self._calls[message_id] = Usage(max(usage.input, before.input), output, usage.cached)
+        return after.input + after.output - before.input - before.output
 
     def _settle(self, result: Mapping[str, Any]) -> None:
         """A result tells exactly what was estimated before it."""
