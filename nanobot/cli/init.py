@@ -31,6 +31,7 @@ def init(
     option = "" if place == workspace_of(ctx, None) else f" -w {place}"
     typer.echo(
         f"\nNext:\n  1. Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or edit {place / CONFIG_FILE}.\n"
+        f"     Without a key the small built-in model answers, where nanobot[local] is installed.\n"
         f"  2. nanobot doctor{option}     checks everything\n"
         f"  3. nanobot gateway{option}    starts it; the page is at http://127.0.0.1:8765"
     )
