@@ -228,6 +228,7 @@ async def test_the_budget_ends_it_with_a_last_turn_that_sums_up(tmp_path: Path) 
         texts = await gateway.answers(2)
         assert "all 4 turns are used" in texts[1]
         assert "Three of nine parts are made" in texts[1]
+        assert not gateway.channel.delivered[1].streamed  # what was shown live is not all of it
 
 
 async def test_an_exhausted_goal_is_final_and_resuming_begins_another_with_the_same_objective(

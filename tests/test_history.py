@@ -102,6 +102,15 @@ class TestLegal:
             answer(),
         ]
 
+    def test_a_line_between_two_results_moves_behind_both(self) -> None:
+        lines = [calls("a", "b"), user("wait"), result("a"), user("no, go on"), result("b"), answer()]
+        assert history.legal(lines) == [lines[0], lines[2], lines[4], lines[1], lines[3], lines[5]]
+
+    def test_a_line_behind_a_call_that_never_came_back_follows_what_says_so(self) -> None:
+        lines = [calls("a"), user("are you there?")]
+        assert history.legal(lines) == [lines[0], lost("a"), lines[1]]
+        assert history.legal([*lines, answer()]) == [lines[0], lost("a"), lines[1], answer()]
+
     def test_an_id_may_be_used_again_by_a_later_call(self) -> None:
         lines = [
             user(),
@@ -339,6 +348,12 @@ class TestInterrupted:
             ToolCall("a", "grep", "{}")
         ]
         assert history.unfinished([user(), calls("a"), result("a"), calls("a"), result("a")], "t1") == []
+
+    def test_an_id_used_again_and_answered_twice_is_open_nowhere(self) -> None:
+        lines = [user(), calls("a"), calls("a"), result("a")]
+        assert [call.id for call in history.interrupted(lines, "t1").unfinished] == ["a"]
+        lines = [user(), calls("a"), result("a"), calls("a"), result("a")]
+        assert history.interrupted(lines, "t1").unfinished == []
 
     def test_other_turns_calls_are_not_its_own(self) -> None:
         assert history.unfinished([user(turn="t0"), calls("x", turn="t0"), user()], "t1") == []

@@ -41,6 +41,12 @@ def test_an_interrupted_turn_goes_before_everything_with_its_leader_first() -> N
     assert ids(mailbox.next_turn(rows)) == ["r5", "r2", "r6"]
 
 
+def test_what_another_turn_had_taken_is_no_part_of_the_one_that_was_interrupted() -> None:
+    rows = [row(2, "running", turn="r2"), row(3, "running", turn="r1")]
+    assert ids(mailbox.next_turn(rows)) == ["r2"]
+    assert ids(mailbox.next_turn(rows[1:])) == ["r3"]
+
+
 def test_ended_rows_are_no_turn() -> None:
     assert mailbox.next_turn([row(1, "done"), row(2, "dead")]) == ()
 

@@ -187,6 +187,39 @@ async def test_stop_during_a_tool_leaves_a_legal_history(tmp_path: Path) -> None
         assert await gateway.answers(1) == ["After the stop."]
 
 
+async def test_a_turn_that_a_stopping_gateway_holds_up_goes_on_in_the_next_life_uncounted(
+    tmp_path: Path,
+) -> None:
+    bench = Bench()
+    bench.go_on.clear()
+    model = ScriptedModel([[call("act", "x")], "Done."])
+    world = World(tmp_path, model, bench.tools)
+    async with life(world) as gateway:
+        await gateway.say("do x", id="m1")
+        await bench.started.wait()
+        asyncio.get_running_loop().call_soon(bench.go_on.set)  # the tool ends while the gateway stops
+    assert (len(model.requests), world.channel.delivered) == (1, [])
+    async with life(world) as gateway:
+        assert await gateway.answers(1) == ["Done."]
+        row = await gateway.store.inbox.find("fake", "m1")
+        assert row
+        assert (row.attempts, bench.runs) == (1, ["act x"])
+
+
+async def test_results_that_wait_together_are_answered_together(tmp_path: Path) -> None:
+    model = ScriptedModel(["Both are here."])
+    world = World(tmp_path, model)
+    earlier = MemoryStore(world.clock, world.state)
+    for number in range(2):
+        await earlier.inbox.accept(
+            Inbound("fake", f"m{number}", "c", f"result {number}", kind="child_result")
+        )
+    async with life(world) as gateway:
+        assert await gateway.answers(1) == ["Both are here."]
+        assert [line["content"] for line in model.requests[0].messages] == ["result 0", "result 1"]
+        assert len(model.requests) == 1
+
+
 async def test_stop_with_nothing_running_says_so(tmp_path: Path) -> None:
     async with life(World(tmp_path, ScriptedModel())) as gateway:
         await gateway.say("/stop")

@@ -17,7 +17,7 @@ import pytest
 from nanobot.clock import deadline
 from nanobot.errors import StateDamaged, StoreError, StoreFull
 from nanobot.messages import Accepted, Address, Inbound, Outbound
-from nanobot.stores.sqlite import SqliteStore
+from nanobot.stores.sqlite import SqliteStore, writer
 from nanobot.stores.sqlite.sql import queries, schema
 
 CHAT = Address("telegram", "7")
@@ -321,6 +321,35 @@ async def test_another_writer_delays_the_store_but_never_the_event_loop(tmp_path
             other.execute("ROLLBACK")
         async with deadline(5, "the accept"):
             assert not (await waiting).duplicate
+
+
+async def test_what_waits_behind_another_writer_keeps_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "BATCH", 2)
+    async with opened(tmp_path) as store:
+        with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = [asyncio.ensure_future(store.inbox.accept(said(number))) for number in range(5)]
+            for _ in range(100):
+                await asyncio.sleep(0)
+            other.execute("ROLLBACK")
+        await asyncio.gather(*waiting)
+        rows = await store.inbox.pending(CHAT.key)
+        assert [row.inbound.message_id for row in rows] == ["0", "1", "2", "3", "4"]
+
+
+async def test_what_nobody_waits_for_is_on_the_disk_soon_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as store:
+        made = await store.outbox.add(Outbound("t", 0, CHAT, "hi"))
+        assert made is not None
+        loop, synced = asyncio.get_running_loop(), asyncio.Event()
+        monkeypatch.setattr(os, "fdatasync", lambda _: loop.call_soon_threadsafe(synced.set))
+        await store.outbox.delivered(made.id)
+        async with deadline(5, "the disk"):
+            await synced.wait()
 
 
 async def test_times_are_kept_to_the_microsecond(tmp_path: Path) -> None:

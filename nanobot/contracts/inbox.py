@@ -167,9 +167,20 @@ class InboxContract:
         await store.inbox.steer(claim)
         [third] = await accept(store, "c")
         await store.inbox.commit(claim, [first])
+        assert [(row.id, row.turn) for row in await store.inbox.pending(CHAT.key)] == [
+            (second, ""),
+            (third, ""),
+        ]
         claim = await take(store)
         assert (claim.turn, claim.attempt) == (second, 1)
-        assert [row.id for row in await store.inbox.pending(CHAT.key)] == [second, third]
+
+    async def test_a_row_that_has_ended_keeps_its_end(self, store: Store) -> None:
+        [first] = await accept(store, "a")
+        await store.inbox.commit(await take(store), [first], dead="too many attempts")
+        [second] = await accept(store, "b")
+        await store.inbox.commit(await take(store), [first, second])
+        rows = [await store.inbox.row(one) for one in (first, second)]
+        assert [row.status for row in rows if row] == ["dead", "done"]
 
     async def test_follow_ups_are_accepted_with_the_commit_and_only_once(self, store: Store) -> None:
         [first] = await accept(store, "a")
@@ -304,6 +315,15 @@ class InboxContract:
         assert before is not None
         assert after is not None
         assert after.seq > before.seq
+
+    async def test_the_order_of_acceptance_outlives_all_that_is_pruned(self, store: Store) -> None:
+        [first] = await accept(store, "a")
+        claim = await take(store)
+        await store.inbox.commit(claim, [first])
+        await store.inbox.prune(datetime.now(UTC) + SOON)
+        row = await store.inbox.row((await accept(store, "b"))[0])
+        assert row is not None
+        assert row.seq > claim.rows[0].seq
 
     async def test_the_files_of_accepted_messages_are_known(self, store: Store) -> None:
         start = datetime.now(UTC) - SOON

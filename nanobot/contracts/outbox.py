@@ -64,6 +64,7 @@ class OutboxContract:
         await store.outbox.unknown(made.id, "reset by peer")
         [row] = await store.outbox.undelivered()
         assert (row.status, row.attempts, row.error) == ("unknown", 1, "reset by peer")
+        assert row.next_at == made.next_at
 
     async def test_a_lane_that_died_while_sending_leaves_an_unknown_outcome(self, store: Store) -> None:
         made = await store.outbox.add(reply("t"))
@@ -146,3 +147,20 @@ class OutboxContract:
         assert await store.outbox.prune(datetime.now(UTC) - SOON) == 0
         assert await store.outbox.prune(datetime.now(UTC) + SOON) == 1
         assert [row.id for row in await store.outbox.list()] == [last, waits, dead]
+
+    async def test_no_number_is_given_twice_whatever_was_pruned(self, store: Store) -> None:
+        made = await store.outbox.add(reply("t"))
+        assert made is not None
+        await store.outbox.delivered(made.id)
+        await store.outbox.prune(datetime.now(UTC) + SOON)
+        other = await store.outbox.add(reply("u"))
+        assert other is not None
+        assert other.id > made.id
+
+    async def test_a_preview_is_kept_as_long_as_its_turn_is_open(self, store: Store) -> None:
+        [first] = await accept(store, "a")
+        claim = await take(store)
+        await store.outbox.posted(first, 0, CHAT, "41")
+        await store.outbox.prune(datetime.now(UTC) + SOON)
+        [made] = await store.inbox.commit(claim, [first], [reply(first)])
+        assert made.message.ref == "41"
