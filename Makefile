@@ -18,7 +18,7 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 run: $(VENV)/run.stamp ## Set everything up and start the gateway with its web page
-	@test -e "$(WORKSPACE)" || $(BIN)/nanobot init "$(WORKSPACE)" | head -1
+	@test -e "$(WORKSPACE)" || $(BIN)/nanobot init "$(WORKSPACE)" >/dev/null
 	@$(BIN)/nanobot gateway -w "$(WORKSPACE)"
 
 test: $(VENV)/dev.stamp system ## Lint, types and all tests (under 8 minutes on 2 cores)
