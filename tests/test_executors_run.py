@@ -45,6 +45,7 @@ async def test_a_turn_answers_and_leaves_its_files(tmp_path: Path, tool: str) ->
         "turn_1.jsonl",
         "turn_1.stderr",
         "turn_1.exit",
+        "turn_1.times",
     }
     assert (work.folder / "turn_1.jsonl").stat().st_mode & 0o077 == 0
 

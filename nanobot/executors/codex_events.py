@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from nanobot.events import Usage
 from nanobot.executor import Spent, Step, StepState, Verdict
 
@@ -28,6 +30,10 @@ class CodexEvents:
         self._total = self._before
 
     def feed(self, event: Mapping[str, Any]) -> Sequence[Step]:
+        at = text(event.get("timestamp"))  # of who read it: codex names none
+        return [msgspec.structs.replace(step, at=at) for step in self._steps(event)]
+
+    def _steps(self, event: Mapping[str, Any]) -> Sequence[Step]:
         match event.get("type"):
             case "thread.started":
                 self._thread = text(event.get("thread_id"))

@@ -23,7 +23,7 @@ from nanobot.security import tree
 from nanobot.session_metrics import STRESSED_CPU, STRESSED_MB, Pulse, load_of
 from nanobot.stores.turn_files import TurnFiles
 
-SUFFIXES = ("jsonl", "stderr", "exit")
+SUFFIXES = ("jsonl", "stderr", "exit", "times")
 AGAIN = (
     "You worked on the task below, and your process ended before you were done ({why}). Look at what is done "
     "already, do not do it again, and finish.\n\n{prompt}"

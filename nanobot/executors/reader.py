@@ -1,11 +1,14 @@
 """Reads a growing file of JSON lines: only what is new, never all of it, and never more than a bound at once."""
 
 import io
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from nanobot.executors.times import Times
 
 CHUNK = 1 << 18  # bytes read at once
 LONGEST = 4 << 20  # bytes of one line; longer ones are skipped
@@ -32,12 +35,15 @@ class LineReader:
         *,
         longest: int = LONGEST,
         opened: Opened = plain,
+        times: Times = (),
     ) -> None:
+        """`times` are given to events that have none of their own, as their `timestamp`."""
         self.path = path
         self.offset = offset
         self.garbage = 0
         self._longest = longest
         self._opened = opened
+        self._times = deque(times)
         self._skipping = False  # inside a line that is too long
         self._seen = offset  # the file's size at the last look
 
@@ -58,12 +64,13 @@ class LineReader:
                 data = rest + chunk
                 whole, newline, rest = data.rpartition(b"\n")
                 if newline:
+                    start = self.offset
                     self.offset += len(whole) + 1
                     lines = whole.split(b"\n")
                     if self._skipping:
                         self._skipping = False
-                        del lines[0]
-                    yield self._events(lines)
+                        start += len(lines.pop(0)) + 1
+                    yield self._events(lines, start)
                 if self._skipping or len(rest) > self._longest:
                     if not self._skipping:
                         self._skipping = True
@@ -72,11 +79,15 @@ class LineReader:
                     rest = b""
             if final and rest and not self._skipping:
                 self.offset += len(rest)
-                yield self._events([rest])
+                yield self._events([rest], self.offset - len(rest) - 1)
 
-    def _events(self, lines: list[bytes]) -> list[dict[str, Any]]:
+    def _events(self, lines: list[bytes], place: int) -> list[dict[str, Any]]:
+        """The events of these lines, the first of which begins at `place`."""
         found = []
         for line in lines:
+            place += len(line) + 1
+            while self._times and self._times[0][0] < place:
+                self._times.popleft()
             if not line.strip():
                 continue
             try:
@@ -84,6 +95,8 @@ class LineReader:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 event = None
             if isinstance(event, dict):
+                if self._times:
+                    event.setdefault("timestamp", self._times[0][1])
                 found.append(event)
             else:
                 self.garbage += 1

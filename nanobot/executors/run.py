@@ -31,6 +31,7 @@ from nanobot.executor import (
     conclude,
 )
 from nanobot.executors.reader import LineReader
+from nanobot.executors.times import TimeLog
 from nanobot.executors.voice import Voice
 from nanobot.security import tree
 from nanobot.stores.turn_files import TurnFiles
@@ -87,6 +88,7 @@ class ExecutorRun:
         self._output_limit = output_limit
         self._parser: Parser = executor.parser(job)
         self._reader = LineReader(job.file("jsonl"), opened=self._files.open)
+        self._times = TimeLog(job.file("times"))
         # Not asyncio's: that one kills the process when its loop is closed, and this one may have to live on.
         self._child: subprocess.Popen[bytes] | None = None
         self._known: set[tree.Identity] = set()
@@ -282,6 +284,8 @@ class ExecutorRun:
             if self._reader.offset > self._output_limit:
                 break
         read = self._reader.offset > before
+        if read or final:
+            self._times.note(self._reader.offset, last=final)
         if read:
             self._said_at = time.monotonic()
         if await self._look_into_ledger() or read:

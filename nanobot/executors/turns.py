@@ -11,6 +11,7 @@ from nanobot.executor import Parser, Spent, Step
 from nanobot.executors.claude_events import ClaudeEvents
 from nanobot.executors.codex_events import CodexEvents
 from nanobot.executors.reader import LineReader, Opened, plain
+from nanobot.executors.times import times_of
 from nanobot.stores.turn_files import TurnFiles
 
 PARSERS: Mapping[str, Callable[[Spent | None, int], Parser]] = {"codex": CodexEvents, "claude": ClaudeEvents}
@@ -40,7 +41,8 @@ class Steps:
 def read_turn(parser: Parser, path: Path, steps: Steps | None = None, *, opened: Opened = plain) -> Steps:
     """The steps of one turn's file, which may still grow."""
     found = steps or Steps()
-    for events in LineReader(path, opened=opened).read(final=True):
+    times = times_of(path.with_suffix(".times"))
+    for events in LineReader(path, opened=opened, times=times).read(final=True):
         for event in events:
             for step in parser.feed(event):
                 found.add(step)

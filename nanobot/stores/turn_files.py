@@ -18,7 +18,12 @@ from nanobot.security.sealing import PREFIX, Sealer, Unsealable
 FOLDER = "children"
 BLOCK = 1 << 18  # bytes sealed together
 _LONGEST = BLOCK * 2  # bytes of a sealed line; base64 makes four of three
-_BARE = ("exit", "new", "in")  # endings of files without words: how a turn ended, and a pipe
+_BARE = (
+    "exit",
+    "new",
+    "in",
+    "times",
+)  # endings of files without words: how a turn ended, a pipe, when it was read
 
 
 def marker_of(child: str, turn: int) -> str:
