@@ -13,7 +13,7 @@ from nanobot.port import CHANGED
 from nanobot.stores.memory import MemoryStore
 from nanobot.testing import Hang, ScriptedModel
 from tests.gateway_in_memory import InMemory, World, life
-from tests.test_session import Bench, call
+from tests.turn_support import Bench, call
 
 
 def said(text: str, id: str = "m1", **fields: Any) -> Inbound:
