@@ -1,9 +1,10 @@
-"""What a demanding person tries: the back button, files from anywhere, a hasty Escape, plain HTTP, two deletions."""
+"""What a demanding person tries: the back button, a hasty Escape, plain HTTP, no connection, very many sessions."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from nanobot.testing_port import line
 from tests.page.conftest import OpenPage, until
@@ -11,18 +12,7 @@ from tests.page.server import Play, Stage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-FILE = """([kind, place, types]) => {
-  const data = new DataTransfer();
-  data.items.add(new File([new Uint8Array(9)], 'notes.txt', {type: 'text/plain'}));
-  for (const type of types) data.setData(type, 'words');
-  const more = {bubbles: true, cancelable: true};
-  const event = kind === 'paste' ? new ClipboardEvent('paste', {clipboardData: data, ...more}) : new DragEvent(kind, {dataTransfer: data, ...more});
-  return !document.querySelector(place).dispatchEvent(event);
-}"""
-SLOW_FILES = """
-const read = FileReader.prototype.readAsDataURL;
-FileReader.prototype.readAsDataURL = function (file) { window.letRead = () => read.call(this, file); };
-"""
+NOW = datetime.now(UTC)
 NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
 FOCUS = "document.activeElement === document.body ? 'body' : document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
 
@@ -52,135 +42,6 @@ async def test_the_back_button_leads_back_through_every_chat(stage: Stage, visit
     await expect(page.get_by_text("What shall we do?")).to_be_visible()
     await page.go_forward()
     await heading(page, "The first chat")
-
-
-async def test_what_was_picked_for_one_chat_is_not_sent_in_another(stage: Stage, visit: OpenPage) -> None:
-    three_chats(stage)
-    page = await visit("#websocket:first")
-    await page.evaluate(FILE, ["paste", "textarea", []])
-    tile = page.locator(".tiles .file")
-    await expect(tile).to_have_text("notes.txt")
-    await page.get_by_role("link", name="The second chat").click()
-    await heading(page, "The second chat")
-    await expect(tile).to_have_count(0)
-    await page.get_by_role("link", name="The first chat").click()
-
-    await expect(tile).to_have_text("notes.txt")
-
-
-async def test_a_file_may_be_dropped_or_pasted_anywhere_and_never_replaces_the_page(
-    stage: Stage, visit: OpenPage
-) -> None:
-    three_chats(stage)
-    stage.fill("telegram:t", line("user", "Elsewhere", "t"))
-    page = await visit("#websocket:first")
-    tiles = page.locator(".tiles li")
-    box = page.get_by_role("textbox", name="Message")
-    assert await page.evaluate(FILE, ["dragover", ".sidebar", []])
-    await expect(box).to_have_attribute("placeholder", "Drop to attach")
-    assert await page.evaluate(FILE, ["drop", ".sidebar", []])
-    await expect(tiles).to_have_count(1)
-    await expect(box).not_to_have_attribute("placeholder", "Drop to attach")
-    await page.evaluate(FILE, ["paste", ".scroll", []])
-    await expect(tiles).to_have_count(2)
-    await page.get_by_role("link", name="Elsewhere").click()
-    await expect(page.get_by_role("button", name="Continue here")).to_be_visible()
-
-    assert await page.evaluate(FILE, ["drop", "main", []])
-
-
-async def test_words_and_cells_are_pasted_as_text_a_picture_as_a_file(stage: Stage, visit: OpenPage) -> None:
-    page = await visit()
-    tiles = page.locator(".tiles li")
-    assert not await page.evaluate(FILE, ["paste", "textarea", ["text/plain", "text/html"]])
-    await page.evaluate(FILE, ["paste", "textarea", ["text/html"]])
-    await expect(tiles).to_have_count(1)
-    assert await page.evaluate(FILE, ["paste", "textarea", ["text/plain"]])  # else its name would be typed
-
-    await expect(tiles).to_have_count(2)
-
-
-async def test_a_hasty_message_waits_for_its_file(stage: Stage, visit: OpenPage) -> None:
-    page = await visit()
-    await page.add_init_script(SLOW_FILES)
-    await page.reload()
-    await page.evaluate(FILE, ["paste", "textarea", []])
-    box = page.get_by_role("textbox", name="Message")
-    await box.fill("what is in it?")
-    await until(page, "window.letRead")
-    await box.press("Enter")
-    await box.press("Enter")
-    await expect(box).to_have_value("what is in it?")
-    await page.evaluate("letRead()")
-    await page.wait_for_selector("article.turn.done")
-
-    assert [len(one.media) for one in stage.port.accepted] == [1]
-
-
-async def test_two_deletions_are_taken_back_together_also_by_key(stage: Stage, visit: OpenPage) -> None:
-    three_chats(stage)
-    page = await visit("#websocket:second")
-    rows = page.get_by_role("navigation", name="Sessions").get_by_role("link")
-    for name in ("first", "second"):
-        await page.get_by_role("link", name=f"The {name} chat").focus()
-        await page.keyboard.press("Delete")
-    await expect(page.get_by_text("Deleted 2 chats")).to_be_visible()
-    await expect(rows).to_have_count(1)
-    await heading(page, "New chat")
-    await page.get_by_role("button", name="Undo").click()
-    await expect(rows).to_have_count(3)
-    await heading(page, "The second chat")
-    await page.get_by_role("link", name="The third chat").focus()
-    await page.keyboard.press("Delete")
-    await expect(rows).to_have_count(2)
-    await page.keyboard.press("Control+z")
-    await expect(rows).to_have_count(3)
-
-    assert len(stage.port.sessions.lines) == 3
-
-
-async def test_a_later_deletion_keeps_its_whole_time_and_a_deleted_row_never_comes_back(
-    stage: Stage, visit: OpenPage
-) -> None:
-    three_chats(stage)
-    page = await visit()
-    rows = page.get_by_role("navigation", name="Sessions").get_by_role("link")
-    await expect(rows).to_have_count(3)
-    await page.clock.install()
-    await page.evaluate("""() => {
-      window.counts = [];
-      new MutationObserver(() => counts.push(document.querySelectorAll('.rows a').length)).observe(document.querySelector('.rows'), {childList: true, subtree: true});
-    }""")
-    for name in ("first", "second"):
-        await page.get_by_role("link", name=f"The {name} chat").focus()
-        await page.keyboard.press("Delete")
-        await expect(page.get_by_role("link", name=f"The {name} chat")).to_have_count(0)
-        await page.clock.run_for(5_000)
-    await expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    async with page.expect_response(lambda answer: answer.request.method == "DELETE"):
-        await page.clock.run_for(4_000)
-    await expect(page.get_by_role("button", name="Undo")).to_have_count(0)
-    async with page.expect_response(lambda answer: answer.url.endswith("/api/sessions")):
-        await page.clock.run_for(1_000)
-
-    await expect(rows).to_have_text(["The third chat"])
-    counts = await page.evaluate("counts")
-    assert counts == sorted(counts, reverse=True)
-    assert list(stage.port.sessions.lines) == ["websocket:third"]
-
-
-async def test_who_leaves_the_page_meant_the_deletion(stage: Stage, visit: OpenPage) -> None:
-    three_chats(stage)
-    page = await visit()
-    await page.get_by_role("link", name="The first chat").focus()
-    await page.keyboard.press("Delete")
-    await expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    other = await visit("#websocket:second")
-    await expect(other.get_by_role("link", name="The first chat")).to_be_visible()
-    await page.reload()
-
-    await expect(other.get_by_role("link", name="The first chat")).to_have_count(0)
-    assert "websocket:first" not in stage.port.sessions.lines
 
 
 @pytest.mark.parametrize("panel", ["Keys", "Search all messages"])
@@ -283,6 +144,9 @@ async def test_an_action_that_cannot_be_loaded_says_so(stage: Stage, visit: Open
 
     await expect(page.get_by_role("alert")).to_contain_text("could not be loaded")
     await expect(page.get_by_role("link", name="The first chat")).to_be_visible()
+    await page.unroute("**/actions.js")
+    await page.keyboard.press("Delete")
+    await expect(page.get_by_role("link", name="The first chat")).to_have_count(0)
 
 
 async def test_a_slow_history_is_announced_by_a_word(stage: Stage, visit: OpenPage) -> None:
@@ -290,9 +154,9 @@ async def test_a_slow_history_is_announced_by_a_word(stage: Stage, visit: OpenPa
     page = await visit()
     go = asyncio.Event()
 
-    async def wait(route: object) -> None:
+    async def wait(route: Route) -> None:
         await go.wait()
-        await route.continue_()  # type: ignore[attr-defined]
+        await route.continue_()
 
     await page.route("**/messages?*", wait)
     await page.get_by_role("link", name="The first chat").click()
@@ -301,3 +165,60 @@ async def test_a_slow_history_is_announced_by_a_word(stage: Stage, visit: OpenPa
 
     await expect(page.locator(".md")).to_have_text("x")
     await expect(page.get_by_text("Loading…")).to_have_count(0)
+
+
+async def test_what_is_typed_behind_a_shortcut_is_for_what_it_opens(stage: Stage, visit: OpenPage) -> None:
+    three_chats(stage)
+    page = await visit("#websocket:second")
+    go = asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    await page.route("**/search.js", wait)
+    message = page.locator("#message")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("no")
+    await page.keyboard.press("Escape")
+    await expect(message).to_be_focused()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("the fir")
+    go.set()
+    search = page.get_by_role("combobox", name="Search all messages")
+    await expect(search).to_be_focused()
+    await page.keyboard.type("st")
+
+    await expect(search).to_have_value("the first")
+    await expect(page.get_by_role("option")).to_have_count(1)
+    await expect(message).to_have_value("")
+
+
+async def test_of_very_many_sessions_the_newest_are_listed_and_the_rest_on_request(
+    stage: Stage, visit: OpenPage
+) -> None:
+    for at in range(230):
+        stage.fill(f"websocket:{at}", line("user", f"Chat {at}.", f"{at}", NOW - timedelta(hours=at)))
+    page = await visit("#websocket:222")
+    rows = page.locator(".rows a")
+    await expect(rows).to_have_count(201)
+    await expect(rows.last).to_have_attribute("aria-current", "page")
+    await page.get_by_role("searchbox", name="Filter sessions").fill("chat 215.")
+    await expect(rows).to_have_count(1)
+    await page.get_by_role("searchbox", name="Filter sessions").fill("")
+    await page.get_by_role("button", name="Show all 230").press("Enter")
+
+    await expect(rows).to_have_count(230)
+    await expect(page.get_by_role("link", name="Chat 200.")).to_be_focused()
+
+
+async def test_of_a_long_text_that_was_pasted_the_beginning_is_shown(stage: Stage, visit: OpenPage) -> None:
+    text = "\n".join(f"line {at}" for at in range(400))
+    stage.fill("websocket:a", line("user", text, "1"), line("assistant", "Seen.", "1"))
+    page = await visit("#websocket:a")
+    bubble = page.locator(".bubble")
+    await expect(bubble).not_to_contain_text("line 30")
+    await page.get_by_role("button", name="Show all").click()
+
+    await expect(bubble).to_contain_text("line 399")
+    await expect(page.get_by_role("button", name="Show all")).to_have_count(0)

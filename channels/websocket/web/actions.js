@@ -4,14 +4,19 @@ import { api, token } from "./api.js";
 import { Chat } from "./chat.js";
 import { draftFor } from "./drafts.js";
 import { itemsOf } from "./history.js";
+import { dataUrl, picked } from "./files.js";
 import { Turn } from "./items.js";
 import { oneLine } from "./links.js";
-import { UNDO, current, forget, load, note, open, openNew, page, problem, refresh, removed, sessions, toast } from "./store.js";
+import { UNDO, current, forget, load, note, open, openNew, page, problem, refresh, removed, say, sessions, toast } from "./store.js";
+
+/** @typedef {import("./items.js").UserMessage} UserMessage */
 
 const AROUND = 24; // lines on either side of what was found
 
 /** @param {string} key */
 const path = (key) => `sessions/${encodeURIComponent(key)}`;
+
+const headers = () => (token() ? { Authorization: `Bearer ${token()}` } : undefined);
 
 /** @param {string} what @param {unknown} error */
 function failed(what, error) {
@@ -87,8 +92,7 @@ addEventListener("pagehide", carryOut);
 /** Save a session as a file. @param {string} key */
 export async function save(key) {
   try {
-    const headers = token() ? { Authorization: `Bearer ${token()}` } : undefined;
-    const answer = await fetch(new URL(`api/${path(key)}/export`, document.baseURI), { headers });
+    const answer = await fetch(new URL(`api/${path(key)}/export`, document.baseURI), { headers: headers() });
     if (!answer.ok) throw new Error(answer.status === 404 ? "nothing was said in it yet" : `error ${answer.status}`);
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await answer.blob());
@@ -100,17 +104,40 @@ export async function save(key) {
   }
 }
 
+/** A message's files, as one would have picked them. @param {UserMessage} said */
+function filesOf(said) {
+  return Promise.all(
+    said.media.map(async ({ name, mime, url = "" }) => {
+      if (url.startsWith("data:")) return picked(name, mime, url);
+      const answer = await fetch(new URL(url, document.baseURI), { headers: headers() });
+      if (!answer.ok) throw new Error(`“${oneLine(name)}” is not there any more`);
+      return picked(name, mime, await dataUrl(new Blob([await answer.blob()], { type: mime })));
+    }),
+  );
+}
+
+/** Say something once more, with its files. @param {Chat} chat @param {UserMessage} said */
+export async function again(chat, said) {
+  try {
+    say(chat, said.text, await filesOf(said));
+  } catch (error) {
+    failed("It was not asked again", error);
+  }
+}
+
 /**
  * Go on in a copy of a session; the original stays as it is.
  * @param {string} key
  * @param {{before?: string, through?: string}} [until] a user's message, or an answer
- * @param {string} [text] what to put into the message box
+ * @param {UserMessage} [said] what to put into the message box
  */
-export async function fork(key, until = {}, text = "") {
+export async function fork(key, until = {}, said) {
   try {
+    const files = said ? await filesOf(said) : [];
     const made = await api(`${path(key)}/fork`, { method: "POST", body: until });
-    if (text) draftFor(made.key, text);
+    if (said?.text) draftFor(made.key, said.text);
     open(made.key);
+    current.value.files.value = files;
     refresh();
     note(until.before ? "This is a copy up to your message; the chat it came from is unchanged." : "This is a copy; what you write here stays here.");
   } catch (error) {

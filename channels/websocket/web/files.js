@@ -16,25 +16,28 @@ let ids = 0;
  * @returns {Promise<{picked: Picked[], refused: string}>}
  */
 export async function readFiles(files, present) {
-  const picked = [];
+  const taken = [];
   let refused = "";
   for (const file of files) {
-    if (present + picked.length >= MAX_FILES) refused = `A message holds at most ${MAX_FILES} files.`;
+    if (present + taken.length >= MAX_FILES) refused = `A message holds at most ${MAX_FILES} files.`;
     else if (file.size > MAX_BYTES) refused = `“${oneLine(file.name)}” is too large: a file holds at most ${MAX_BYTES / 1024 / 1024} MB.`;
     else if (!file.size) refused = `“${oneLine(file.name)}” is empty.`;
     else {
       try {
-        picked.push({ id: ids++, name: oneLine(file.name) || "file", mime: file.type, data_url: await dataUrl(file) });
+        taken.push(picked(file.name, file.type, await dataUrl(file)));
       } catch {
         refused = `“${oneLine(file.name)}” could not be read.`; // a folder, or gone since
       }
     }
   }
-  return { picked, refused };
+  return { picked: taken, refused };
 }
 
-/** @param {File} file @returns {Promise<string>} */
-function dataUrl(file) {
+/** @param {string} name @param {string} mime @param {string} data_url @returns {Picked} */
+export const picked = (name, mime, data_url) => ({ id: ids++, name: oneLine(name) || "file", mime, data_url });
+
+/** @param {Blob} file @returns {Promise<string>} */
+export function dataUrl(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result));

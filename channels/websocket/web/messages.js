@@ -9,11 +9,15 @@ import { UserMessage } from "./items.js";
 import { act } from "./later.js";
 import { cleanBidi, oneLine } from "./links.js";
 import { Markdown } from "./render.js";
-import { say, sayAgain } from "./store.js";
+import { sayAgain } from "./store.js";
 import { clock, count } from "./times.js";
 
 /** @typedef {import("./chat.js").Chat} Chat */
 /** @typedef {import("./items.js").Turn} Turn */
+
+// What one said oneself is known: of a long text that was pasted, the beginning is enough.
+const LONG = 2_000; // characters
+const LINES = 25;
 
 /** @param {{chat: Chat, item: UserMessage | Turn}} props */
 export function Article({ chat, item }) {
@@ -23,9 +27,13 @@ export function Article({ chat, item }) {
 /** @param {{chat: Chat, item: UserMessage}} props */
 function You({ chat, item }) {
   const status = item.status.value;
+  const whole = useSignal(false);
+  const short = item.text.slice(0, LONG).split("\n", LINES).join("\n");
+  const cut = short.length < item.text.length && !whole.value;
   return html`<article class=${`you ${status}`} aria-label="You said" data-id=${item.id}>
     ${item.media.length > 0 && html`<div class="files">${item.media.map((file) => html`<${Shown} key=${file.id ?? file.name} file=${file} />`)}</div>`}
-    ${item.text && html`<div class="bubble">${cleanBidi(item.text)}</div>`}
+    ${item.text && html`<div class="bubble">${cleanBidi(cut ? `${short}…` : item.text)}</div>`}
+    ${cut && html`<button type="button" class="quiet" onClick=${() => (whole.value = true)}>Show all ${count(item.text.length)} characters</button>`}
     <div class="foot">
       ${status === "waiting" && html`<span>Sending…</span>`}
       ${status === "failed" &&
@@ -35,7 +43,7 @@ function You({ chat, item }) {
           focusSoon("#message");
         }}>${icon("retry")}<span>Send again</span></button>`}
       ${status === "accepted" &&
-      html`${chat.writable && item.text && html`<${Act} name="Edit and send again" picture="edit" run=${() => fork(chat, { before: serverId(chat, item) }, item.text)} />`}
+      html`${chat.writable && html`<${Act} name="Edit and send again" picture="edit" run=${() => fork(chat, { before: serverId(chat, item) }, item)} />`}
         <${Copy} text=${() => item.text} /><time dateTime=${new Date(item.time).toISOString()}>${clock(item.time)}</time><${Stage} item=${item} />`}
     </div>
   </article>`;
@@ -54,8 +62,8 @@ function Stage({ item }) {
 /** The id that the server knows a message by. @param {Chat} chat @param {UserMessage} item */
 const serverId = (chat, item) => [...chat.alias].find(([, own]) => own === item.id)?.[0] ?? item.id;
 
-/** @param {Chat} chat @param {object} until @param {string} [text] */
-const fork = (chat, until, text) => act((one) => one.fork(chat.key, until, text));
+/** @param {Chat} chat @param {object} until @param {UserMessage} [said] */
+const fork = (chat, until, said) => act((one) => one.fork(chat.key, until, said));
 
 /** A small action under a message. @param {{name: string, picture: any, run: () => void}} props */
 function Act({ name, picture, run }) {
@@ -76,7 +84,7 @@ export function Shown({ file }) {
     return () => URL.revokeObjectURL(made);
   }, [file.url]);
   const name = oneLine(file.name) || "file";
-  if (url.value && /^image\/(?:png|jpeg|gif|webp)$/.test(file.mime ?? "")) return html`<img src=${url.value} alt=${name} />`;
+  if (url.value && /^image\/(?:png|jpeg|gif|webp)$/.test(file.mime ?? "")) return html`<a href=${url.value} target="_blank" download=${url.value.startsWith("data:") ? name : undefined}><img src=${url.value} alt=${name} /></a>`;
   return url.value
     ? html`<a class="file" href=${url.value} download=${name}>${icon("attach")}<span>${name}</span></a>`
     : html`<span class="file">${icon("attach")}<span>${name}</span></span>`;
@@ -144,18 +152,18 @@ function askedBy(chat, turn) {
     .slice(0, ids.indexOf(turn.id))
     .map((id) => chat.items.get(id))
     .findLast((item) => item instanceof UserMessage);
-  return asked instanceof UserMessage && chat.writable && asked.text ? asked : null;
+  return asked instanceof UserMessage && chat.writable ? asked : null;
 }
 
 /** @param {{chat: Chat, turn: Turn}} props */
 function Again({ chat, turn }) {
   const asked = askedBy(chat, turn);
-  return asked && html`<${Act} name="Ask again" picture="retry" run=${() => say(chat, asked.text)} />`;
+  return asked && html`<${Act} name="Ask again" picture="retry" run=${() => act((one) => one.again(chat, asked))} />`;
 }
 
 /** Ask once more what failed. @param {{chat: Chat, turn: Turn}} props */
 function Retry({ chat, turn }) {
   const asked = askedBy(chat, turn);
   if (!asked) return null;
-  return html`<button type="button" class="quiet" onClick=${() => say(chat, asked.text)}>${icon("retry")}<span>Try again</span></button>`;
+  return html`<button type="button" class="quiet" onClick=${() => act((one) => one.again(chat, asked))}>${icon("retry")}<span>Try again</span></button>`;
 }

@@ -40,32 +40,45 @@ export function Panel() {
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
   /** @type {import("./vendor/signals-core.js").Signal<any>} */
   const view = useSignal(/** @type {any} */ (null));
+  const typed = useRef("");
   const wanted = panel.value;
+  const drawn = view.value;
   // Closed with the drawing, not after it: the next key belongs to what is below.
   useLayoutEffect(() => {
     if (!wanted) {
-      if (!view.value) return undefined;
       view.value = null;
+      if (!box.current?.open && !drawn) return undefined;
       box.current?.close();
       focusSoon("#message"); // what opened it may be gone
       return undefined;
     }
     let mine = true;
+    // Open at once, though nothing shows yet: what is typed from here on is for it, Escape too.
+    box.current?.showModal();
+    const early = (/** @type {KeyboardEvent} */ event) => {
+      if (!view.value && event.key.length === 1 && !event.ctrlKey && !event.metaKey) typed.current += event.key;
+    };
+    typed.current = "";
+    addEventListener("keydown", early);
     Promise.all([PANELS[wanted.name](), styled()]).then(
       ([module]) => {
-        if (!mine) return;
-        view.value = module.default;
-        if (!box.current?.open) box.current?.showModal();
+        if (mine) view.value = module.default;
       },
       () => {
         unloaded();
         close();
       },
     );
-    return () => (mine = false);
+    return () => {
+      mine = false;
+      removeEventListener("keydown", early);
+    };
   }, [wanted]);
+  useLayoutEffect(() => {
+    if (drawn) /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector("button, input"))?.focus();
+  }, [drawn]);
   const outside = (/** @type {MouseEvent} */ event) => event.target === box.current && close();
   return html`<dialog ref=${box} class=${`panel panel-${wanted?.name ?? "none"}`} aria-label=${wanted?.title ?? "Panel"} onClose=${close} onMouseDown=${outside}>
-    ${wanted && view.value && html`<${view.value} ...${wanted.props} onClose=${close} />`}
+    ${wanted && drawn && html`<${drawn} ...${wanted.props} typed=${typed.current} onClose=${close} />`}
   </dialog>`;
 }

@@ -1,5 +1,5 @@
 /** Search in every message of every session; the server does the searching. */
-import { html, useEffect, useRef, useSignal } from "./h.js";
+import { html, useEffect, useSignal } from "./h.js";
 import { openAt } from "./actions.js";
 import { api } from "./api.js";
 import { icon } from "./icons.js";
@@ -22,16 +22,14 @@ function marked(text, words) {
   return text.split(new RegExp(`(${known.join("|")})`, "i")).map((part, at) => (at % 2 ? html`<mark>${part}</mark>` : part));
 }
 
-/** @param {{onClose: () => void}} props */
-export default function Search({ onClose }) {
-  const words = useSignal("");
+/** @param {{typed: string, onClose: () => void}} props `typed` is what was typed before it was there */
+export default function Search({ typed, onClose }) {
+  const words = useSignal(typed);
   /** @type {import("./vendor/signals-core.js").Signal<Hit[] | null>} */
   const hits = useSignal(/** @type {any} */ (null));
   const chosen = useSignal(0);
   const wrong = useSignal("");
-  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const query = words.value.trim();
-  useEffect(() => input.current?.focus(), []);
   useEffect(() => {
     if (query.length < 2) {
       hits.value = null;
@@ -74,7 +72,6 @@ export default function Search({ onClose }) {
   return html`<div class="finder">
       ${icon("search")}
       <input
-        ref=${input}
         type="search"
         role="combobox"
         aria-label="Search all messages"

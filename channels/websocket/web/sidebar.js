@@ -15,6 +15,8 @@ import { groupName } from "./times.js";
 
 /** @typedef {import("./store.js").SessionRow} SessionRow */
 
+const MOST = 200; // sessions shown until one asks for more
+
 /** The session whose name is being changed. */
 const renaming = signal("");
 onRename((key) => (renaming.value = key));
@@ -53,11 +55,14 @@ function families(rows, all) {
 /** @param {{onLeave: () => void}} props `onLeave` closes the drawer of a small screen */
 export function Sidebar({ onLeave }) {
   const filter = useSignal("");
+  const all = useSignal(false);
   const words = filter.value.trim().toLowerCase();
   const rows = sessions.value.filter((row) => !removed.value.has(row.key) && (!words || `${titleOf(row)} ${channelName(row.channel)}`.toLowerCase().includes(words)));
   /** @type {Map<string, [SessionRow, boolean][]>} */
   const groups = new Map();
-  for (const [row, nested] of families(rows, words !== "")) {
+  const most = words || all.value ? rows.length : MOST;
+  const shown = rows.filter((row, at) => at < most || row.key === current.value.key);
+  for (const [row, nested] of families(shown, words !== "")) {
     const name = groupName(Date.parse(row.updated_at) || Date.now());
     groups.set(name, [...(groups.get(name) ?? []), [row, false], ...nested.map((one) => /** @type {[SessionRow, boolean]} */ ([one, true]))]);
   }
@@ -97,6 +102,11 @@ export function Sidebar({ onLeave }) {
             </ul>
           </section>`,
       )}
+      ${shown.length < rows.length &&
+      html`<button type="button" class="plain" onClick=${() => {
+        all.value = true;
+        focusSoon(rowOf(rows[MOST].key));
+      }}>Show all ${rows.length}</button>`}
       ${sessionsLoaded.value && !rows.length && html`<p class="none">${words ? "No session is called that." : "Chats appear here."}</p>`}
     </div>
     <div class="side-foot">
