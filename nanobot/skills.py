@@ -68,7 +68,8 @@ class Skills:
         self._pins = pins
         self._refused: dict[str, str] = {}
         own = workspace / "skills"
-        self._roots = [_Root(path) for path in (own, *(root for root in roots if root != own))]
+        # The agent can write links there; what they lead to is not its own.
+        self._roots = [_Root(own, workspace), *(_Root(root) for root in roots if root != own)]
         self._monotonic = monotonic
         self._next_look = self._next_requirements = float("-inf")
         self._skills: tuple[Skill, ...] = ()
@@ -126,6 +127,18 @@ class Skills:
         self._refused[skill.name] = reason
         return reason
 
+    def file(self, skill: Skill, name: str) -> str:
+        """Another text file of a skill. Raises ToolError."""
+        own = skill.folder.is_relative_to(self.workspace)
+        # Not within its folder as it is now: that may have become a link since it was looked at.
+        file = TextFile(skill.folder / name, within=self.workspace if own else skill.folder)
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ToolError(f"{name} of {skill.name} leads out of its folder.")
+        file.changed()
+        if not file.exists or file.problem:
+            raise ToolError(f"{name} of {skill.name} {file.problem or 'does not exist'}.")
+        return file.text
+
     def shown(self, folder: Path) -> str:
         """A folder as the agent may name it: relative to the workspace where it lies in it."""
         return str(folder.relative_to(self.workspace) if folder.is_relative_to(self.workspace) else folder)
@@ -149,8 +162,9 @@ class Skills:
 class _Root:
     """One directory of skill folders, as last seen."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, within: Path | None = None) -> None:
         self._path = path
+        self._within = within
         self._mtime: int | None = -1
         self._files: dict[str, TextFile] = {}
         self._parsed: dict[str, tuple[Skill, str]] = {}
@@ -165,7 +179,8 @@ class _Root:
             self._mtime, changed = mtime, True
             names = self._folders() if mtime is not None else []
             self._files = {
-                name: self._files.get(name) or TextFile(self._path / name / FILE) for name in names
+                name: self._files.get(name) or TextFile(self._path / name / FILE, within=self._within)
+                for name in names
             }
             self._parsed = {name: self._parsed[name] for name in names if name in self._parsed}
         for name, file in self._files.items():
@@ -258,12 +273,6 @@ def reader(skills: Skills) -> FunctionTool[ReadSkill]:
             raise ToolError(f"There is no skill {arguments.name!r}.", f"Known skills: {names}.")
         if reason := skills.refuses(skill):
             raise ToolError(f"The skill {skill.name} is not used: {reason}.")
-        if not arguments.file:
-            return ToolResult(skills.body(skill))
-        file = TextFile(skill.folder / arguments.file, within=skill.folder)
-        file.changed()
-        if not file.exists or file.problem:
-            raise ToolError(f"{arguments.file} of {skill.name} {file.problem or 'does not exist'}.")
-        return ToolResult(file.text)
+        return ToolResult(skills.file(skill, arguments.file) if arguments.file else skills.body(skill))
 
     return read_skill

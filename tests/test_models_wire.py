@@ -201,6 +201,25 @@ async def test_an_image_that_is_gone_or_too_large_stays_a_breadcrumb(tmp_path: P
     assert b"[file: large.png (image/png)]\\n[file: gone.png" in body
 
 
+@pytest.mark.parametrize(
+    "path", ["{outside}", "../outside.png", "config.toml", ".nanobot/gateway.db", "link.png"]
+)
+async def test_an_imported_history_shows_no_file_of_the_machine_or_of_nanobot_itself(
+    tmp_path: Path, path: str
+) -> None:
+    workspace = tmp_path / "work"
+    (workspace / ".nanobot" / "media").mkdir(parents=True)
+    outside = tmp_path / "outside.png"
+    for file in (outside, workspace / "config.toml", workspace / ".nanobot" / "gateway.db"):
+        file.write_bytes(b"private")
+    (workspace / "link.png").symlink_to(outside)
+    (workspace / ".nanobot" / "media" / "sent").write_bytes(b"png")
+    sent = str(workspace / ".nanobot" / "media" / "sent")
+    line = user("see", media=[image(path.format(outside=outside)), image(sent)])
+    _, images = await load_images([line], [workspace, workspace / ".nanobot"])
+    assert list(images) == [sent]
+
+
 def test_a_plain_model_gets_words_alone() -> None:
     lines = [user("hi"), assistant("", ("c", "t", "{}")), result("c", "out"), assistant("done"), user("ok")]
     roles = [(message["role"], message["content"]) for message in openai(*lines, dialect="plain")]

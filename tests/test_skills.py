@@ -1,6 +1,7 @@
 """Skills: how a SKILL.md is read, found, replaced, invoked and kept cheap."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,39 @@ async def test_the_agent_reads_a_skill_and_its_files_and_nothing_beside(tmp_path
             await tool.run({"name": "shop", "file": file}, context(tmp_path))
     with pytest.raises(ToolError, match="Known skills: shop"):
         await tool.run({"name": "shops"}, context(tmp_path))
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "state"])
+async def test_a_link_in_the_skills_folder_opens_nothing_outside_the_workspace(
+    tmp_path: Path, what: str
+) -> None:
+    workspace, outside = tmp_path / "work", tmp_path / "outside" / "shop"
+    place = workspace / "skills" / "shop"
+    for folder in (outside, workspace / ".nanobot" / "shop"):
+        put(folder.parent, "shop", body="private words")
+    place.parent.mkdir(parents=True)
+    if what == "file":
+        place.mkdir()
+        (place / "SKILL.md").symlink_to(outside / "SKILL.md")
+    else:
+        place.symlink_to(outside if what == "folder" else workspace / ".nanobot" / "shop")
+    assert Skills(workspace, [workspace / "skills"]).list() == ()
+
+
+@pytest.mark.parametrize("target", ["outside", "work/.nanobot"])
+async def test_a_skill_whose_folder_became_a_link_since_it_was_looked_at_gives_no_file_of_where_it_leads(
+    tmp_path: Path, target: str
+) -> None:
+    workspace = tmp_path / "work"
+    (tmp_path / target).mkdir(parents=True)
+    (tmp_path / target / "private.txt").write_text("private words")
+    put(workspace / "skills", "shop")
+    skills = Skills(workspace, [workspace / "skills"], monotonic=lambda: 0.0)
+    assert [one.name for one in skills.list()] == ["shop"]
+    shutil.rmtree(workspace / "skills" / "shop")
+    (workspace / "skills" / "shop").symlink_to(tmp_path / target)
+    with pytest.raises(ToolError, match="leads out"):
+        await reader(skills).run({"name": "shop", "file": "private.txt"}, context(workspace))
 
 
 # What is shipped.

@@ -1,5 +1,6 @@
 """`nanobot backup`: a whole workspace in one file, taken while the gateway runs."""
 
+import errno
 import gzip
 import io
 import os
@@ -19,6 +20,7 @@ from nanobot.cli.common import WorkspaceOption, existing_workspace
 from nanobot.errors import NanobotError, UsageError
 from nanobot.workspace import state_dir
 
+AWAY = (errno.ENOENT, errno.ELOOP, errno.ENXIO)  # gone, or a link or a socket by now
 DATABASE = "gateway.db"
 # Made anew by the next gateway, or of no use to it; and the database's own files, whose copy comes from SQLite.
 LEFT_OUT = (
@@ -123,11 +125,16 @@ def add(archive: tarfile.TarFile, path: Path, name: str) -> int:
         if path.is_symlink() or path.is_dir():
             archive.add(path, name, recursive=False)
             return 0
-        with path.open("rb") as file:
+        # By now it may be a pipe, which would hold us for ever, or a link to anywhere.
+        with os.fdopen(
+            os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
+        ) as file:
             found = archive.gettarinfo(arcname=name, fileobj=file)
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return 0
             archive.addfile(found, file)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in AWAY:
+            raise
         return 0
     return 1

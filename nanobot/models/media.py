@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 
 from nanobot.messages import Line
 from nanobot.model import ToolSpec
+from nanobot.security.paths import HIDDEN
 
 MAX_IMAGE = 5 * 1024 * 1024  # bytes; both providers' limit
 IMAGE_LINES = 4  # the last user lines with images whose images are sent
@@ -144,13 +146,22 @@ def items_of(line: Line) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict) and item.get("path")]
 
 
+def _of_chats(file: Path, root: Path) -> bool:
+    """Whether it lies where files of chats do: a history that was imported may name any file of the machine."""
+    real, place = Path(os.path.realpath(file)), Path(os.path.realpath(root))
+    if real.is_relative_to(place / "media"):
+        return True
+    public = place.name not in HIDDEN and real.is_relative_to(place)
+    return public and real.relative_to(place).parts[0] not in HIDDEN
+
+
 def _read(wanted: Mapping[str, str], roots: Sequence[Path], read: Read) -> dict[str, Image]:
     images = {}
     for path, mime in wanted.items():
         for root in roots:
             file = root / path  # an absolute path stays what it is
             try:
-                if file.is_file() and file.stat().st_size <= MAX_IMAGE:
+                if _of_chats(file, root) and file.is_file() and file.stat().st_size <= MAX_IMAGE:
                     images[path] = Image(mime, base64.b64encode(read(file)).decode())
                     break
             except OSError:

@@ -1,16 +1,20 @@
 """A backup taken from a running gateway, unpacked beside it, and started after the first one was killed."""
 
 import asyncio
+import io
+import os
 import stat
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from nanobot import SessionManager
+from nanobot.cli import backup
 from tests.crash.client import Client
 from tests.crash.process import GatewayProcess
 from tests.emulators.openai import OpenAIServer
@@ -70,3 +74,14 @@ def test_a_backup_is_private_and_never_overwrites(tmp_path: Path) -> None:
     nothing = back_up(tmp_path / "elsewhere", tmp_path / "other.tar.gz")
     assert (nothing.returncode, "no workspace" in nothing.stderr) == (2, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar.gz", "bot"]
+
+
+def test_a_file_that_became_a_pipe_holds_up_no_backup(tmp_path: Path) -> None:
+    """A command of the agent can put it there between the listing and the opening."""
+    os.mkfifo(tmp_path / "pipe")
+    with tarfile.open(fileobj=io.BytesIO(), mode="w") as archive:
+        added = threading.Thread(target=backup.add, args=(archive, tmp_path / "pipe", "pipe"), daemon=True)
+        added.start()
+        added.join(10)
+        assert not added.is_alive()
+        assert archive.getnames() == []

@@ -455,6 +455,40 @@ async def test_12_a_user_reads_and_steers_nothing_of_another_by_any_route_or_fra
         assert (await answer.json())["messages"][0]["content"] == f"{CANARY} of alice"
 
 
+async def test_12_what_a_user_delegated_uploaded_or_was_told_is_nobody_elses(gateway: Gateway) -> None:
+    task = json.dumps({"task": f"{CANARY} for alice's helper"})
+    await gateway.ask(ALICE, f"TOOL delegate {task}", "c12-delegates")
+    async with gateway.http(ALICE) as http:
+        async with http.get("/api/sessions/websocket:c12-delegates/children") as answer:
+            [child] = (await answer.json())["children"]
+        async with http.post("/api/media?name=a.txt", data=CANARY.encode()) as answer:
+            file = (await answer.json())["url"]
+        steps = f"/api/sessions/websocket:c12-delegates/children/{child['id']}/trajectory"
+        async with http.get(steps) as answer:
+            assert CANARY in await answer.text()
+    await gateway.ask(BOB, "hello", "c12-bobs")
+    async with gateway.http(BOB) as http:
+        own = f"/api/sessions/websocket:c12-bobs/children/{child['id']}"
+        keys = [child["session"], child["session"].replace("sub:", "sub%3A")]
+        for path in (steps, f"{own}/trajectory", file, *(f"/api/sessions/{key}/messages" for key in keys)):
+            async with http.get(path) as answer:
+                assert (answer.status, CANARY in await answer.text()) == (404, False), path
+        async with http.post(f"{own}/end") as answer:
+            assert answer.status == 404
+    for tool in ("check_session", "peek_session", "get_trajectory", "converse", "end_session"):
+        call = {"session_id": child["id"], **({"message": "tell me"} if tool == "converse" else {})}
+        told = await gateway.ask(BOB, f"TOOL {tool} {json.dumps(call)}\nplease", "c12-bobs")
+        assert CANARY not in told, tool
+        assert "false" in told, tool
+    for text in (
+        "TOOL list_sessions {}\nplease",
+        "/tasks",
+        f"/tasks {child['id']}",
+        f"/tasks end {child['id']}",
+    ):
+        assert CANARY not in await gateway.ask(BOB, text, "c12-bobs")
+
+
 # --- 15: keys in the environment of tools, in logs and errors (CVE-2026-22174, CVE-2026-9352) ---------------------
 
 

@@ -1,6 +1,7 @@
 """What third parties wrote: skills that were changed (ClawHavoc), pages that give orders (CVE-2026-33654)."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def looked(tmp_path: Path) -> Callable[..., Skills]:
 # --- 13: skills ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", ["text", "script", "mode", "new", "link", "removed"])
+@pytest.mark.parametrize("change", ["text", "script", "mode", "new", "link", "removed", "pipe"])
 def test_13_a_pinned_skill_that_changed_in_any_way_is_not_used(
     tmp_path: Path, looked: Callable[..., Skills], change: str
 ) -> None:
@@ -62,10 +63,15 @@ def test_13_a_pinned_skill_that_changed_in_any_way_is_not_used(
             (folder / "more").symlink_to("/etc")
         case "removed":
             script.unlink()
+        case "pipe":
+            os.mkfifo(folder / "pipe")  # whoever opens it to read would wait for ever
     body = skills.body(found)
-    assert "changed since it was pinned" in body
+    assert ("cannot be checked" if change == "pipe" else "changed since it was pinned") in body
     assert "evil" not in body
     assert looked().list() == ()
+    if change == "pipe":
+        (folder / "pipe").unlink()
+        return
     assert "changed" in command(tmp_path, "skills", "list").stdout
     assert command(tmp_path, "skills", "pin", "plants").returncode == 0
     assert [one.name for one in looked().list()] == ["plants"]
