@@ -57,14 +57,14 @@ async def test_replies_of_a_chat_arrive_in_order() -> None:
 async def test_a_flood_wait_in_one_chat_delays_no_other_and_keeps_its_own_order() -> None:
     clock = FakeClock()
     store, channel = MemoryStore(clock), FakeChannel(capabilities=POSTING)
-    channel.failures = [RetryLater(30)]
+    channel.failures = [RetryLater(90)]
     async with delivering(store, channel, clock) as deliverer:
         await put(store, deliverer, "first")
         await clock.wait_for_sleepers()
         await put(store, deliverer, "second")
         await put(store, deliverer, "elsewhere", OTHER)
         await channel.until(lambda one: texts(one) == ["elsewhere"])
-        await clock.advance(29)
+        await clock.advance(89)
         assert texts(channel) == ["elsewhere"]
         await clock.advance(2)
         await channel.until(lambda one: texts(one) == ["elsewhere", "first", "second"])
@@ -287,6 +287,31 @@ async def test_where_it_cannot_be_looked_up_the_configuration_decides(choice: st
         await put(store, deliverer, "next")
         await channel.until(lambda one: "next" in texts(one))
         assert texts(channel) == sent
+
+
+async def test_an_edit_that_a_crash_cut_off_is_made_again_whatever_is_configured() -> None:
+    state = State()
+    earlier = MemoryStore(state=state)
+    made = await earlier.outbox.add(Outbound("t", 0, CHAT, "the final text", ref="41"))
+    assert made
+    await earlier.outbox.sending(made.id)
+    store, channel = MemoryStore(state=state), FakeChannel(capabilities=POSTING)
+    async with delivering(store, channel, FakeClock(auto=True), fake="dead") as deliverer:
+        await deliverer.start()
+        await channel.until(lambda one: texts(one) == ["the final text"])
+
+
+async def test_a_reply_that_the_sweep_found_before_it_was_handed_in_is_sent_once() -> None:
+    store, channel = MemoryStore(), FakeChannel()
+    async with delivering(store, channel, FakeClock(auto=True)) as deliverer:
+        made = await store.outbox.add(Outbound("t", 0, CHAT, "once"))
+        assert made
+        await deliverer.sweep()
+        await channel.until(lambda one: texts(one) == ["once"])
+        await settle()
+        deliverer.submit([made])
+        await put(store, deliverer, "next")
+        await channel.until(lambda one: texts(one) == ["once", "next"])
 
 
 async def test_an_error_of_unknown_outcome_is_tried_again() -> None:

@@ -148,6 +148,21 @@ async def test_a_failed_session_is_recorded_and_tried_again_after_a_growing_paus
     assert len([one for one in messages if "it broke" in one and "telegram:7" in one]) == 3
 
 
+async def test_a_session_that_went_well_in_between_is_tried_again_soon() -> None:
+    clock, left = GivenClock(), [ValueError, None, ValueError]
+
+    async def handler(session: str) -> None:
+        if (fault := left.pop(0)) is not None:
+            raise fault
+        dispatcher.wake(session)
+
+    async with serving(dispatcher := LocalDispatcher(clock), handler):
+        dispatcher.wake("a")
+        await clock.asked.get()
+        clock.wakes.release()
+        assert await clock.asked.get() <= 0.5
+
+
 async def test_one_sessions_failure_is_no_others_concern() -> None:
     clock, gate = GivenClock(), Gate()
 

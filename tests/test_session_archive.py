@@ -9,7 +9,7 @@ import pytest
 
 from nanobot.errors import StoreError
 from nanobot.messages import Line
-from nanobot.stores.sessions import SessionManager, jsonl
+from nanobot.stores.sessions import SessionManager, archive, jsonl
 from tests.session_support import KEY, archive_of, file_of, grow, run_child, texts, turn
 
 
@@ -108,6 +108,34 @@ class TestArchive:
         assert session.messages[session.last_consolidated]["content"] == "question 5"
         again = await sessions.restarted().open(KEY)
         assert (again.last_consolidated, again.messages) == (session.last_consolidated, session.messages)
+
+    async def test_the_pointer_moves_with_lines_that_a_kill_left_in_both_places(
+        self, sessions: SessionManager
+    ) -> None:
+        await grow(sessions, 9)
+        session = await sessions.open(KEY)
+        session.last_consolidated = 10
+        await sessions.update(KEY, {"summary": {"text": "s"}})
+        raws = [jsonl.encode(one).rstrip() for one in session.messages[:8]]
+        archive.write(sessions._folder, sessions.safe_key(KEY), 1, raws)
+        again = await sessions.restarted().open(KEY)
+        assert (again.last_consolidated, again.archived) == (2, (1, 8))
+        assert again.messages == session.messages[8:]
+
+    async def test_folding_metadata_lines_keeps_what_only_another_gateway_reads(
+        self, sessions: SessionManager
+    ) -> None:
+        await grow(sessions, 1)
+        private = jsonl.encode({"_type": "provider_state", "state": "theirs"})
+        with file_of(sessions).open("ab") as file:
+            file.write(private)
+        again = sessions.restarted()
+        for number in range(40):
+            await again.update(KEY, {"n": number})
+        data = file_of(sessions).read_bytes()
+        assert data.count(b"\n") <= 27
+        assert private in data
+        await again.close()
 
     async def test_metadata_lines_are_folded_into_the_first(self, sessions: SessionManager) -> None:
         await grow(sessions, 1)

@@ -212,6 +212,11 @@ class TestDamage:
         put(tmp_path, head + line("one") * 3)
         assert SessionManager(directory=tmp_path).get_or_create(KEY).last_consolidated == 0
 
+    def test_a_value_over_several_lines_is_no_line(self, tmp_path: Path) -> None:
+        path = put(tmp_path, HEAD + b'{"role": "user",\n"content": "spread"}\n' + line("sound"))
+        assert texts(SessionManager(directory=tmp_path).get_or_create(KEY)) == ["sound"]
+        assert b"spread" in kept_aside(path)
+
     def test_the_last_metadata_line_counts(self, tmp_path: Path) -> None:
         later = jsonl.metadata_line(KEY, "", "", {"title": "new"}, 1)
         put(tmp_path, HEAD + line("one") + later + line("two"))
