@@ -14,7 +14,7 @@ import msgspec
 from loguru import logger
 from prometheus_client import generate_latest
 
-from nanobot import content, footprint, http, logs, metrics, plugins
+from nanobot import content, footprint, http, logs, metrics, plugins, pricing
 from nanobot.approval import Approval
 from nanobot.channel import Channel
 from nanobot.chat_commands import ChatCommands
@@ -178,6 +178,7 @@ async def running(config: Config) -> AsyncIterator[App]:
             later=scheduler,
             busy=children.records.beside,
             leave=children.end_all,
+            price=lambda model, usage: pricing.dollars_for(model, usage, config.models),
         )
         goal_desk = GoalDesk(goals, Verifier(toolbox, models, prompts, transcripts, clock))
         surroundings = Surroundings(security, clock)

@@ -1,13 +1,14 @@
 """A sub-session as a record, and the rules about it: who may have how many, how it is found, how it is shown. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
 
 from nanobot.errors import ToolError
+from nanobot.events import Usage
 from nanobot.executor import ENDINGS, ProcessRecord, Spent, Status
 from nanobot.messages import Address, Inbound
 
@@ -120,7 +121,10 @@ class Purse(Protocol):
 
     async def remaining(self, key: str) -> int | None: ...
 
-    async def charge(self, key: str, tokens: int, goal: str) -> None: ...
+    async def charge(self, key: str, tokens: int, goal: str, dollars: float | None) -> None: ...
+
+    @property
+    def price(self) -> Callable[[str, Usage], float | None]: ...
 
 
 class Caller(msgspec.Struct, frozen=True):

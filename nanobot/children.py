@@ -335,9 +335,12 @@ class Children:
         ):  # else its next turn is written down already
             await self.records.put(now_there)
         if len(child.ledger) >= child.turn:  # else nothing is known of what it used
-            used = child.ledger[child.turn - 1].usage
-            tokens = used.input + used.output
-            await self._purse.charge(self.records.root(child.parent), tokens, self.records.goal(child))
+            used = child.ledger[child.turn - 1]
+            dollars = used.cost_usd
+            if dollars is None and child.executor == OWN:
+                dollars = self._purse.price(self._bench.model(child.model or None).name, used.usage)
+            root, tokens = self.records.root(child.parent), used.usage.input + used.usage.output
+            await self._purse.charge(root, tokens, self.records.goal(child), dollars)
         return child
 
     async def _report(self, child: Child, answer: str) -> None:

@@ -94,9 +94,21 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Spent(msgspec.Struct, frozen=True):
+    """`dollars` are those of tokens whose price is known, `unpriced` the tokens whose price is not."""
+
     turns: Count = 0
     tokens: Count = 0
     minutes: Annotated[float, Meta(ge=0)] = 0.0
+    dollars: Annotated[float, Meta(ge=0)] = 0.0
+    unpriced: Count = 0
+
+    def paying(self, tokens: int, dollars: float | None) -> "Spent":
+        """With so many tokens more, at a price that is known or not."""
+        if dollars is None:
+            return msgspec.structs.replace(self, tokens=self.tokens + tokens, unpriced=self.unpriced + tokens)
+        return msgspec.structs.replace(
+            self, tokens=self.tokens + tokens, dollars=round(self.dollars + dollars, 6)
+        )
 
 
 class Goal(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -46,7 +46,7 @@ class GoalDesk:
         # A person may have paused or ended it meanwhile.
         present = await self._present(context)
         now = self._goals.clock.now()
-        spent = msgspec.structs.replace(present.spent, tokens=present.spent.tokens + verdict.tokens)
+        spent = present.spent.paying(verdict.tokens, self._goals.price(verdict.model, verdict.usage))
         present = msgspec.structs.replace(present, spent=spent)
         if verdict.passed:
             done = move(

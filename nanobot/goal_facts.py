@@ -1,6 +1,6 @@
 """What a history tells of a goal: what one of its turns came to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -15,7 +15,10 @@ RESULT: Literal["child_result"] = "child_result"
 WAITING = frozenset({"delegate", "check_session", "peek_session", "list_sessions", "sleep"})
 
 
-def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
+Price = Callable[[str, Usage], float | None]  # of a model's tokens, in US dollars
+
+
+def facts_of(lines: Sequence[Line], turn: str, final: Line, price: Price) -> TurnFacts:
     """What a turn came to, read from its lines."""
     calls: list[str] = []
     names: set[str] = set()
@@ -40,5 +43,6 @@ def facts_of(lines: Sequence[Line], turn: str, final: Line) -> TurnFacts:
         waited=names <= WAITING,
         did=" ".join(sorted(calls))[:2_000],
         tokens=usage.input + usage.output,
+        dollars=price(str(final.get("model") or ""), usage) if usage != Usage() else 0.0,
         seconds=int(final.get("latency_ms") or 0) / 1_000,
     )

@@ -173,7 +173,16 @@ def _used(goal: Goal, now: datetime) -> str:
     budget, spent = goal.budget, goal.spent
     if not spent.turns and goal.status == "active":
         return f"may take {budget.turns} turns, {_short(budget.tokens)} tokens and {_hours(budget.minutes)}"
-    return f"{spent.turns} of {budget.turns} turns, {_short(spent.tokens)} tokens, {_lasting(goal, now)}"
+    cost = f"{money(goal)}, " if spent.dollars else ""
+    return (
+        f"{spent.turns} of {budget.turns} turns, {_short(spent.tokens)} tokens, {cost}{_lasting(goal, now)}"
+    )
+
+
+def money(goal: Goal) -> str:
+    """What it cost, as far as prices are known."""
+    dollars = goal.spent.dollars
+    return f"{'at least ' if goal.spent.unpriced else ''}${dollars:.{2 if dollars >= 0.01 else 4}f}"
 
 
 def _lasting(goal: Goal, now: datetime) -> str:

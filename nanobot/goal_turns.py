@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from nanobot.goal import MAX_RECAP, Goal, Spent, move, noted, shortened
+from nanobot.goal import MAX_RECAP, Goal, move, noted, shortened
 
 MAX_SAID = 600  # characters of a turn's text that are compared with the next one's
 MAX_REFUSALS = 3
@@ -33,6 +33,7 @@ class TurnFacts(msgspec.Struct, frozen=True):
     waits: bool = False  # for work that was delegated, so standing still is right
     did: str = ""  # the calls as one text, to be compared
     tokens: int = 0
+    dollars: float | None = None  # where the price is known
     seconds: float = 0.0
 
 
@@ -52,11 +53,9 @@ def after_turn(goal: Goal, facts: TurnFacts, limits: Limits, now: datetime) -> G
     """Count one of the goal's turns, and decide whether it goes on. Counting it again changes nothing."""
     if goal.turn == facts.turn:
         return goal
-    spent = Spent(
-        goal.spent.turns + 1,
-        goal.spent.tokens + facts.tokens,
-        round(goal.spent.minutes + facts.seconds / 60, 3),
-    )
+    minutes = round(goal.spent.minutes + facts.seconds / 60, 3)
+    spent = goal.spent.paying(facts.tokens, facts.dollars)
+    spent = msgspec.structs.replace(spent, turns=goal.spent.turns + 1, minutes=minutes)
     said = normal(facts.text)[:MAX_SAID]
     changes: dict[str, Any] = {"turn": facts.turn, "spent": spent, "did": facts.did, "said": said}
     if facts.failed:

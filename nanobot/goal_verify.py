@@ -39,7 +39,12 @@ AGAIN = "End with one line: `VERDICT: PASS`, or `VERDICT: FAIL` and the reason."
 class Verdict(msgspec.Struct, frozen=True):
     passed: bool
     reason: str = ""
-    tokens: int = 0
+    usage: Usage = Usage()
+    model: str = ""
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.input + self.usage.output
 
 
 class Verifier:
@@ -112,7 +117,8 @@ class Verifier:
             found = verdict_of(outcome.text, turn.usage)
             if found is not None or question is AGAIN:
                 await examination.answered(outcome, turn.usage)
-                return found or Verdict(False, "the verifier came to no verdict", spent(turn.usage))
+                verdict = found or Verdict(False, "the verifier came to no verdict", turn.usage)
+                return msgspec.structs.replace(verdict, model=model.name)
             await examination.append(examination.line("assistant", outcome.text))
         raise AssertionError("unreachable: the second question always returns")
 
@@ -212,11 +218,7 @@ def verdict_of(text: str, usage: Usage) -> Verdict | None:
     said = found[-1]
     passed = said[1].upper() == "PASS"
     reason = text[said.end() :].strip(" :*.-`\n") or text[: said.start()].strip()
-    return Verdict(passed, "" if passed else reason or "no reason was given", spent(usage))
-
-
-def spent(usage: Usage) -> int:
-    return usage.input + usage.output
+    return Verdict(passed, "" if passed else reason or "no reason was given", usage)
 
 
 def nobody(_: Event) -> None:

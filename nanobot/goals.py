@@ -16,7 +16,7 @@ from nanobot import goal_texts
 from nanobot.clock import Clock, stamp
 from nanobot.events import Event, GoalChanged, Usage
 from nanobot.goal import ENDED, Budget, Goal, IllegalMove, Malformed, Move
-from nanobot.goal_facts import RESULT, facts_of
+from nanobot.goal_facts import RESULT, Price, facts_of
 from nanobot.goal_plan import NOTHING, Board, Later, Plan
 from nanobot.goal_turns import Limits, Rest, after_turn, fumbled, last_turn, rest
 from nanobot.messages import Inbound, Line
@@ -47,6 +47,7 @@ class Goals:
         retry_seconds: Sequence[float] = RETRY_SECONDS,
         busy: Callable[[str], int] = lambda _: 0,
         leave: Callable[[str, str, str], Awaitable[int]] | None = None,
+        price: Price = lambda _model, _usage: None,
     ) -> None:
         """`leave` ends what works for a goal: (session, reason, goal's id)."""
         self.clock = clock
@@ -59,6 +60,7 @@ class Goals:
         self._later = later
         self._busy = busy  # how many sub-sessions of a session are at work beside it
         self._leave = leave
+        self.price = price
         self._board = board
         self._active: set[str] = set()  # sessions whose goal was active when last seen
         self._led: dict[str, str] = {}  # session → the goal's own turn that was begun last
@@ -201,7 +203,7 @@ class Goals:
             return None
         return max(0, present.budget.tokens - present.spent.tokens)
 
-    async def charge(self, key: str, tokens: int, goal: str = "") -> None:
+    async def charge(self, key: str, tokens: int, goal: str = "", dollars: float | None = None) -> None:
         """Count what a sub-session used; what follows from it, the goal's next turn decides.
 
         `goal` is the one that it worked for: to that it is charged also when it has ended.
@@ -209,8 +211,7 @@ class Goals:
         present = await self.load(key)
         if present is None or not tokens or (present.status in ENDED and present.id != goal):
             return
-        spent = msgspec.structs.replace(present.spent, tokens=present.spent.tokens + tokens)
-        await self.save(key, msgspec.structs.replace(present, spent=spent))
+        await self.save(key, msgspec.structs.replace(present, spent=present.spent.paying(tokens, dollars)))
 
     async def leave(self, key: str, goal: Goal) -> Goal:
         """End what works for a goal that has ended; returns the goal with all that was used."""
@@ -297,7 +298,7 @@ class Goals:
             own = False
         delegated = False
         if own:
-            facts = facts_of(transcript.messages, claim.turn, final)
+            facts = facts_of(transcript.messages, claim.turn, final, self.price)
             delegated = self._busy(key) > 0 and facts.waited
             if present.turn != claim.turn:
                 now = self.clock.now()

@@ -40,19 +40,28 @@ def spent(lines: Iterable[Mapping[str, Any]], providers: Mapping[str, Provider])
     dollars: float | None = None
     unknown = False
     for line in lines:
-        usage = line.get("usage")
-        if not isinstance(usage, Mapping):
+        found = line.get("usage")
+        if not isinstance(found, Mapping):
             continue
-        read, cached, written = (_count(usage.get(name)) for name in ("input", "cached", "output"))
-        whole += Usage(read, written, cached)
-        price = price_of(str(line.get("model", "")), providers)
-        if price is None:
+        read, cached, written = (_count(found.get(name)) for name in ("input", "cached", "output"))
+        usage = Usage(read, written, cached)
+        whole += usage
+        cost = dollars_for(str(line.get("model", "")), usage, providers)
+        if cost is None:
             unknown = True
             continue
-        kept = price.input if price.cached is None else price.cached
-        cost = (max(0, read - cached) * price.input + cached * kept + written * price.output) / MILLION
         dollars = cost + (dollars or 0.0)
     return Spent(whole, None if unknown else dollars)
+
+
+def dollars_for(model: str, usage: Usage, providers: Mapping[str, Provider]) -> float | None:
+    """What a model's tokens cost; None where its price is not known."""
+    price = price_of(model, providers)
+    if price is None:
+        return None
+    kept = price.input if price.cached is None else price.cached
+    fresh = max(0, usage.input - usage.cached)
+    return (fresh * price.input + usage.cached * kept + usage.output * price.output) / MILLION
 
 
 def price_of(model: str, providers: Mapping[str, Provider]) -> Price | None:

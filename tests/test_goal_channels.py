@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
+from nanobot import SessionManager, pricing
 from nanobot.app import App, running
 from nanobot.config import load
 from tests.channels.websocket_client import Client
+from tests.emulators.model_server import Call, Reply
 from tests.emulators.openai import OpenAIServer
 from tests.emulators.telegram import TelegramServer
-from tests.goal_worker import Worker
+from tests.goal_worker import Scripted, Worker
 
 ANN, GROUP = 11, -100_500
 
@@ -93,6 +96,38 @@ def spent(client: Client) -> list[dict[str, int]]:
         frame["goal_state"]["spent"]["turns"] for frame in client.frames if frame["event"] == "goal_state"
     ]
     return [{"number": number} for number in dict.fromkeys(seen)]
+
+
+async def test_the_last_message_tells_what_turns_helpers_and_verifier_cost(tmp_path: Path) -> None:
+    turns = [
+        Reply(calls=(Call("d", "delegate", '{"task": "say hello"}'),)),
+        Reply("hello"),  # the helper's
+        Reply("It said hello."),
+        Reply(calls=(Call("c", "complete_goal", '{"recap": "Hello was said."}'),)),
+        Reply("Finished."),
+    ]
+    prices = "[models.test.prices.worker]\ninput = 1.0\noutput = 5.0"
+    async with Scripted(*turns) as model, gateway(tmp_path, model, prices) as app, page(app) as client:
+        await said(client, "/goal Say hello")
+        told = await reply(client)
+    manager = SessionManager(tmp_path)
+    spent = manager.get_or_create("websocket:c").metadata["goal_state"]["spent"]
+    lines = [line for row in manager.list_sessions() for line in manager.get_or_create(row["key"]).messages]
+    cost = pricing.spent(
+        lines, {"test": msgspec.convert({"prices": {"worker": {"input": 1.0, "output": 5.0}}}, Priced)}
+    )
+    assert len(manager.list_sessions()) == 3
+    assert cost.dollars is not None
+    assert spent["dollars"] == pytest.approx(cost.dollars, abs=1e-5)
+    assert spent["tokens"] == cost.usage.input + cost.usage.output
+    assert spent["unpriced"] == 0
+    assert f"${spent['dollars']:.2f}, " in told
+
+
+class Priced(msgspec.Struct):
+    """A table of models with prices."""
+
+    prices: dict[str, pricing.Price]
 
 
 async def test_the_pages_stop_button_pauses_and_resume_goes_on(tmp_path: Path) -> None:

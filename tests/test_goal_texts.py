@@ -41,6 +41,14 @@ def test_while_it_works_the_message_says_what_it_took_and_the_last_step() -> Non
     )
 
 
+def test_what_it_cost_is_told_as_far_as_prices_are_known() -> None:
+    known = Spent().paying(30_000, 0.4).paying(9_000, 0.02)
+    assert "39k tokens, $0.42, " in progress(goal(spent=msgspec.structs.replace(known, turns=3)), NOW)
+    part = Spent(3).paying(30_000, 0.0004).paying(9_000, None)
+    assert "39k tokens, at least $0.0004, " in progress(goal(spent=part), NOW)
+    assert "$" not in progress(goal(spent=Spent(3).paying(9_000, None)), NOW)
+
+
 def test_a_failed_turn_is_told_in_the_message_until_one_succeeds() -> None:
     failed = after_turn(goal(), TurnFacts("t1", failed=True, text="the provider is down"), Limits(), NOW)
     assert "The last turn failed and is tried again by itself: the provider is down" in progress(failed, NOW)

@@ -50,6 +50,7 @@ export default function GoalSheet({ chat, onClose }) {
     ["Now", goal.step],
     ["What was done", goal.recap],
     ["Evidence", goal.evidence],
+    ["Cost", goal.spent?.dollars && `${goal.spent.unpriced ? "at least " : ""}$${goal.spent.dollars.toFixed(2)}`],
   ]).filter(([, value]) => value);
   const controls = chat.writable ? (CONTROLS[goal.status] ?? []) : [];
   return html`<header class=${toneOf(goal)}>
