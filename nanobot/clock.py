@@ -48,6 +48,16 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
+async def sleep_until(event: asyncio.Event, clock: Clock, seconds: float) -> None:
+    """Sleep until the event is set, but not longer than this."""
+    waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
+
+
 async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
     """Await work to the end even while we are cancelled, then let the cancellation go on. It bounds itself."""
     task = asyncio.create_task(work)

@@ -12,7 +12,7 @@ from loguru import logger
 
 from nanobot import mailbox, metrics
 from nanobot.channel import Channel, Receipt
-from nanobot.clock import Clock, deadline
+from nanobot.clock import Clock, deadline, sleep_until
 from nanobot.errors import ChannelError, DeadlineExceeded, RetryLater, Undeliverable, Unreachable
 from nanobot.messages import Address
 from nanobot.store import Delivery, Outbox
@@ -236,12 +236,7 @@ class Deliverer:
     async def _pause(self, lane: Lane, seconds: float) -> None:
         """Wait so long, or until somebody is there again."""
         lane.hurry.clear()
-        waits = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(lane.hurry.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
+        await sleep_until(lane.hurry, self._clock, seconds)
 
     def _wait(self, lane: Lane, row: Delivery) -> float:
         """Seconds until a row may be tried. The wall clock counts only for what an earlier life put off, and not far.

@@ -16,7 +16,7 @@ from nanobot.events import Event, TurnEnded, Usage
 from nanobot.goal import shown
 from nanobot.goal_plan import Plan
 from nanobot.goals import Goals
-from nanobot.messages import Line, Outbound
+from nanobot.messages import Line, Outbound, OutboundKind
 from nanobot.store import Claim, Delivery, Row, Transcript
 from nanobot.workbench import Workbench
 
@@ -142,15 +142,11 @@ class Ending:
             stream = ""
         replies: list[Outbound] = []
         if text:
+            meta = spoken[0].meta if spoken else {} if plan.quiet else lead.meta
+            kind: OutboundKind = "error" if status == "failed" and not plan.announcement else "reply"
             replies.append(
                 Outbound(
-                    turn=claim.turn,
-                    part=0,
-                    address=lead.address,
-                    text=text,
-                    kind="error" if status == "failed" and not plan.announcement else "reply",
-                    streamed=bool(stream),
-                    meta={**(spoken[0].meta if spoken else {} if plan.quiet else lead.meta), **plan.meta},
+                    claim.turn, 0, lead.address, text, (), kind, bool(stream), meta={**meta, **plan.meta}
                 )
             )
         follow_ups = [plan.follow_up] if plan.follow_up else []
@@ -161,6 +157,21 @@ class Ending:
         self._submit(deliveries)
         if follow_ups and claim.session != transcript.key:
             self._wake(transcript.key)
+        self._tell(running, final, status, stream, plan, done, replies, dead)
+
+    def _tell(
+        self,
+        running: Running,
+        final: Line,
+        status: Status,
+        stream: str,
+        plan: Plan,
+        done: Sequence[str],
+        replies: Sequence[Outbound],
+        dead: str,
+    ) -> None:
+        """Let the live views, the metrics and the log know of a turn that is committed."""
+        claim, lead = running.claim, running.claim.rows[0].inbound
         usage = msgspec.convert(final.get("usage") or {}, Usage)
         latency = int(final["latency_ms"])
         self._publish(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from loguru import logger
 
 from nanobot.channel import Channel, Keys
-from nanobot.clock import Clock, deadline
+from nanobot.clock import Clock, deadline, sleep_until
 from nanobot.errors import RetryLater
 from nanobot.goal import Goal
 from nanobot.goal_texts import progress, progress_notes
@@ -90,14 +90,8 @@ class ProgressBoard:
         """Let some time pass, less where the status changes meanwhile."""
         least = min(seconds, LEAST_SECONDS)
         await self._clock.sleep(least)
-        changed = asyncio.ensure_future(hurry.wait())
-        rest = asyncio.ensure_future(self._clock.sleep(seconds - least))
-        try:
-            await asyncio.wait({changed, rest}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            changed.cancel()
-            rest.cancel()
-            hurry.clear()
+        await sleep_until(hurry, self._clock, seconds - least)
+        hurry.clear()
 
     async def _edit(self, goal: Goal, shown: str) -> str:
         ref = await self._ref(goal)

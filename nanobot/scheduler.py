@@ -8,7 +8,7 @@ import msgspec
 from loguru import logger
 
 from nanobot import schedule
-from nanobot.clock import Clock
+from nanobot.clock import Clock, sleep_until
 from nanobot.errors import NanobotError
 from nanobot.messages import Inbound
 from nanobot.schedule import When
@@ -71,13 +71,7 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001 - a worker's edge: what is due stays due
                 logger.opt(exception=error).error("schedules: {}", error)
                 wait = LONGEST_SLEEP
-            sleep = asyncio.ensure_future(self._clock.sleep(wait))
-            change = asyncio.ensure_future(self._changed.wait())
-            try:
-                await asyncio.wait({sleep, change}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleep.cancel()
-                change.cancel()
+            await sleep_until(self._changed, self._clock, wait)
 
     async def tick(self) -> float:
         """Hand in what is due; returns the seconds until there may be more. One that fails keeps no other back."""

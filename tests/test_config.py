@@ -11,7 +11,7 @@ import pytest
 from nanobot import config as configuration
 from nanobot import content
 from nanobot.config import Config, load, workspace_dir
-from nanobot.config import providers as provider_rules
+from nanobot.models import gguf
 from tests.config_support import Write, bare_environment, refusal, write
 
 __all__ = ["bare_environment", "write"]  # fixtures
@@ -277,17 +277,21 @@ def test_secrets_are_never_shown(write: Write) -> None:
 
 
 def test_the_default_model_follows_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "small.gguf").write_bytes(b"GGUF")
+
     def found(name: str) -> importlib.machinery.ModuleSpec:
-        return importlib.machinery.ModuleSpec(name, None)
+        spec = importlib.machinery.ModuleSpec(name, None)
+        spec.submodule_search_locations = [str(tmp_path)]
+        return spec
 
     def absent(name: str) -> None:
         return None
 
-    monkeypatch.setattr(provider_rules, "find_spec", absent)
+    monkeypatch.setattr(gguf, "find_spec", absent)
     nothing = load(tmp_path)
     assert nothing.agent.model == ""
     assert "OPENAI_API_KEY" in nothing.model_hint
-    monkeypatch.setattr(provider_rules, "find_spec", found)
+    monkeypatch.setattr(gguf, "find_spec", found)
     local = load(tmp_path)
     assert (local.agent.model, local.model_hint) == ("local/smollm2", "")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-b")

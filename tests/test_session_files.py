@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from nanobot.messages import Line
 from nanobot.stores.sessions import Session, SessionManager, jsonl
-from nanobot.stores.sessions.repair import repair_file
 from nanobot.testing import FakeClock
 
 SAMPLES = Path(__file__).parent / "samples" / "sessions"
@@ -225,19 +224,20 @@ class TestDamage:
 
     def test_repair_says_what_it_did(self, tmp_path: Path) -> None:
         path = put(tmp_path, HEAD + b"garbage\n" + line("one") + line("two")[:9])
-        report = repair_file(path, FakeClock())
+        sessions = SessionManager(directory=tmp_path, clock=FakeClock())
+        report = sessions.repair(KEY)
         assert report is not None
         assert (report.messages, report.removed_lines, report.removed_bytes, report.torn) == (1, 2, 16, True)
         assert report.kept_aside == f"{path.name}.corrupt-20260101T000000"
-        again = repair_file(path, FakeClock())
+        again = sessions.repair(KEY)
         assert again is not None
         assert not again.changed
-        assert repair_file(tmp_path / "none.jsonl") is None
+        assert sessions.repair("telegram:none") is None
 
     def test_removed_bytes_never_take_the_place_of_earlier_ones(self, tmp_path: Path) -> None:
         for bad in (b"first", b"second"):
             path = put(tmp_path, HEAD + bad + b"\n")
-            repair_file(path, FakeClock())
+            SessionManager(directory=tmp_path, clock=FakeClock()).repair(KEY)
         assert sorted(kept_aside(path).split()) == [b"first", b"second"]
 
     def test_reading_a_file_does_not_mend_it(self, tmp_path: Path) -> None:

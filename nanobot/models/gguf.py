@@ -11,9 +11,9 @@ MAX_HEADER = 64 * 1024 * 1024  # bytes; the metadata stand at the front, the lar
 _TEMPLATE = b"tokenizer.chat_template"
 
 
-def installed() -> bool:
-    """Whether the embedded model can run here: llama.cpp and a model file are installed. Imports neither."""
-    return find_spec("xllamacpp") is not None and embedded() is not None
+def installed(path: str = "") -> bool:
+    """Whether a model can run here: llama.cpp is installed, and a file is named or embedded. Imports nothing."""
+    return find_spec("xllamacpp") is not None and bool(path or embedded())
 
 
 def embedded() -> Path | None:

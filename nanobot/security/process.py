@@ -98,35 +98,12 @@ async def run(
     """
     clock = asyncio.get_running_loop()
     started = clock.time()
-    limits = limits or Limits()
     marker = new_id()
     kept = HeadAndTail(output_limit)
-    bounded = [
-        "/bin/sh",
-        "-c",
-        _LIMITED,
-        "sh",
-        str(limits.file_mb * 2048),
-        str(limits.memory_mb * 1024),
-        *command,
-    ]
-    readable, writable = os.pipe()
-    output = _Output(readable, kept)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *bounded,
-            cwd=cwd,
-            env={**environment, tree.MARKER: marker, tree.OWNER: tree.owner()},
-            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-            stdout=writable,
-            stderr=writable,
-            start_new_session=True,
-        )
-    except BaseException:
-        output.close()
-        raise
-    finally:
-        os.close(writable)
+    variables = {**environment, tree.MARKER: marker, tree.OWNER: tree.owner()}
+    process, output = await _started(
+        bounded(command, limits or Limits()), cwd, variables, kept, talks=bool(stdin)
+    )
     root = tree.identify(process.pid)
     timed_out = False
     if root and session:
@@ -149,6 +126,35 @@ async def run(
         timed_out=timed_out,
         left_out=kept.left_out,
     )
+
+
+def bounded(command: Sequence[str], limits: Limits) -> list[str]:
+    """The command behind a shell that sets its limits."""
+    sizes = (str(limits.file_mb * 2048), str(limits.memory_mb * 1024))
+    return ["/bin/sh", "-c", _LIMITED, "sh", *sizes, *command]
+
+
+async def _started(
+    line: Sequence[str], cwd: Path, environment: Mapping[str, str], kept: HeadAndTail, *, talks: bool
+) -> "tuple[asyncio.subprocess.Process, _Output]":
+    readable, writable = os.pipe()
+    output = _Output(readable, kept)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *line,
+            cwd=cwd,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE if talks else asyncio.subprocess.DEVNULL,
+            stdout=writable,
+            stderr=writable,
+            start_new_session=True,
+        )
+    except BaseException:
+        output.close()
+        raise
+    finally:
+        os.close(writable)
+    return process, output
 
 
 class _Output:

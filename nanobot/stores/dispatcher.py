@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 
 from loguru import logger
 
 from nanobot import mailbox
-from nanobot.clock import Clock, SystemClock, being_cancelled
+from nanobot.clock import Clock, SystemClock, being_cancelled, sleep_until
 
 Handler = Callable[[str], Awaitable[None]]
 
@@ -18,13 +17,11 @@ LONGEST_RETRY = 30.0
 class LocalDispatcher:
     """Runs at most one handler per session at a time, and again where the session was woken meanwhile.
 
-    A handler's exception is recorded and the session tried again after a growing pause. `concurrency` bounds the
-    handlers that run at once; 0 is no bound.
+    A handler's exception is recorded and the session tried again after a growing pause.
     """
 
-    def __init__(self, clock: Clock | None = None, concurrency: int = 0) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._slots = asyncio.Semaphore(concurrency) if concurrency else nullcontext()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._woken: set[str] = set()  # to run again, or for the first time once there is a handler
         self._handler: Handler | None = None
@@ -79,32 +76,20 @@ class LocalDispatcher:
         assert self._handler is not None
         failures = 0
         while session in self._woken:
-            async with self._slots:
-                self._woken.discard(session)
-                try:
-                    await self._handler(session)
-                # A worker's edge: recorded, and the session is tried again.
-                except (Exception, asyncio.CancelledError):
-                    if being_cancelled():
-                        raise
-                    logger.bind(session=session).exception("session failed")
-                    failures += 1
-                else:
-                    failures = 0
-                    continue
+            self._woken.discard(session)
+            try:
+                await self._handler(session)
+            # A worker's edge: recorded, and the session is tried again.
+            except (Exception, asyncio.CancelledError):
+                if being_cancelled():
+                    raise
+                logger.bind(session=session).exception("session failed")
+                failures += 1
+            else:
+                failures = 0
+                continue
             if self._draining.is_set():
                 return
             self._woken.add(session)
-            await self._pause(mailbox.backoff(failures, first=FIRST_RETRY, longest=LONGEST_RETRY))
-
-    async def _pause(self, seconds: float) -> None:
-        """Sleep, but not past the beginning of a drain."""
-        waits = [
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-            asyncio.ensure_future(self._draining.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
+            pause = mailbox.backoff(failures, first=FIRST_RETRY, longest=LONGEST_RETRY)
+            await sleep_until(self._draining, self._clock, pause)

@@ -1,14 +1,13 @@
 """Reading a session file into a session, mending it where it is damaged: nothing that can be read is lost."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nanobot.clock import Clock, SystemClock, stamp
-from nanobot.stores.sessions import archive, jsonl, names
-from nanobot.stores.sessions.folder import DiskFolder, Folder
+from nanobot.clock import Clock, stamp
+from nanobot.stores.sessions import archive, jsonl
+from nanobot.stores.sessions.folder import Folder
 from nanobot.stores.sessions.jsonl import Parsed
 from nanobot.stores.sessions.session import Session
 
@@ -36,15 +35,6 @@ def load(folder: Folder, stem: str, key: str, clock: Clock) -> tuple[Session, Pa
         return None
     parsed, _ = mend(folder, stem, data, clock)
     return session(parsed, key, folder_time(folder, stem), clock), parsed
-
-
-def repair_file(path: Path, clock: Clock | None = None) -> Report | None:
-    """Mend a session file where it lies; None where there is none."""
-    folder = DiskFolder(path.parent)
-    data = folder.read(path.name)
-    if data is None:
-        return None
-    return mend(folder, names.stem_of(path), data, clock or SystemClock())[1]
 
 
 def mend(folder: Folder, stem: str, data: bytes, clock: Clock) -> tuple[Parsed, Report]:
