@@ -216,6 +216,11 @@ def tokens(child: Child) -> dict[str, Any]:
     return shown
 
 
+def newest(children: Sequence[Child], most: int) -> list[Child]:
+    """Of a list, newest first, what is worth a look: the newest, and all that is at work."""
+    return [child for number, child in enumerate(children) if number < most or not child.ended]
+
+
 def needs_attention(child: Child) -> bool:
     """It ended and nobody has looked at it since."""
     return child.unread and child.status in {"completed", "failed", "timed_out", "paused"}

@@ -7,6 +7,7 @@ from nanobot.commands import Entry, Invocation
 from nanobot.errors import ToolError
 
 USAGE = "/tasks [show ID | steps ID | end ID]"
+LISTED = 20  # besides what is at work
 SHOWN = 3_000  # characters of an answer, or of the last steps
 
 
@@ -48,11 +49,15 @@ class ChildCommands:
     def _list(self, session: str) -> str:
         now = self._children.clock.now()
         lines = []
-        for child in self._children.records.of(session):
+        found = self._children.records.of(session)
+        shown = rules.newest(found, LISTED)
+        for child in shown:
             row = rules.row(child, now)
             line = f"`{row['id']}` {row['executor']} {row['status']}: {row['task']} ({row['updated']})"
             why = rules.one_line(child.error.partition("\nHint: ")[0])
             lines.append(f"{line}\n    {rules.cut(why, 120)}" if why else line)
+        if len(found) > len(shown):
+            lines.append(f"And {len(found) - len(shown)} older ones.")
         return "\n".join(lines) or "Nothing has been delegated here."
 
     async def _show(self, session: str, asked: str) -> str:

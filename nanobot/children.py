@@ -112,10 +112,9 @@ class Children:
         """Read the records and clear up what an earlier life left: orphaned processes, turns that nobody will end."""
         await kill_abandoned()
         await self.records.load()
+        await kill_orphans(self.records.all())
         for child in self.records.all():
-            if child.ended:
-                await kill_orphans(child)
-            elif not await self._open(child):
+            if not child.ended and not await self._open(child):
                 await self._end(child, "failed", "it was interrupted before it began, or its end was lost")
         await seal_leftovers(self.records)
         await sweep(self.records, self.clock.now())

@@ -19,6 +19,7 @@ from nanobot.session_metrics import load_of
 from nanobot.tool import FunctionTool, Tool, ToolContext, ToolResult, tool
 
 NO_ANSWER = "(no response captured)"
+LISTED = 50  # sub-sessions in one list, besides those at work
 SLEEP_MOST = 300.0  # seconds
 _SPARE = 120.0  # what a call that waits may take beyond the sub-session's own time
 SessionId = Annotated[str, Meta(description="The sub-session's id, or its first characters (at least 4).")]
@@ -217,13 +218,16 @@ def delegation_tools(children: Children) -> list[Tool]:
 
 
 def listing(found: Sequence[Child], now: Any, status: str | None = None) -> dict[str, Any]:
-    """A list of sub-sessions with its counts."""
-    rows = [rules.row(child, now) for child in found if status in (None, child.status)]
+    """A list of sub-sessions with its counts, which are those of all."""
+    wanted = [child for child in found if status in (None, child.status)]
+    rows = [rules.row(child, now) for child in rules.newest(wanted, LISTED)]
     waiting = sum(1 for one in found if rules.needs_attention(one))
+    left_out = {"left_out": len(wanted) - len(rows)} if len(wanted) > len(rows) else {}
     return {
         "success": True,
         "sessions": rows,
-        "count": len(rows),
+        "count": len(wanted),
+        **left_out,
         "running": sum(1 for one in found if not one.ended),
         "completed": sum(1 for one in found if one.status == "completed"),
         "needs_attention": waiting,

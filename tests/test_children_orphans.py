@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import time
+import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -119,3 +121,22 @@ async def test_the_files_of_old_turns_are_removed_and_their_histories_stay(tmp_p
         assert not folder.exists()
         state = await use(gateway, "check_session", session_id=child.id)
         assert state["response"] == "codex: hello"
+
+
+async def test_thousands_that_ended_cost_a_start_no_second(tmp_path: Path, sleeper: Sleeper) -> None:
+    world = world_of(tmp_path, None, "codex")
+    child = await ended_child(world, process=record_of(sleeper))
+    assert child.process
+    gone = msgspec.structs.replace(child.process, pid=child.process.pid, started=1)
+    async with life(world) as gateway:
+        for number in range(2_000):
+            other = msgspec.structs.replace(
+                child,
+                id=str(uuid.UUID(int=number)),
+                process=msgspec.structs.replace(gone, marker=f"m{number}"),
+            )
+            await gateway.children.records.put(other)
+    began = time.process_time()
+    async with life(world) as gateway:
+        assert len(gateway.children.records.all()) == 2_001
+    assert time.process_time() - began < 2.0

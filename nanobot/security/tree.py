@@ -84,6 +84,11 @@ def marked(marker: str) -> list[Seen]:
     return sorted(found, key=_age)
 
 
+def marks() -> set[str]:
+    """Every value of NANOBOT_RUN that a process has in its environment."""
+    return {_variable(seen.identity.pid, MARKER) for seen in _table()} - {""}
+
+
 def owner() -> str:
     """This process, as the value of NANOBOT_OWNER."""
     ours = identify(os.getpid())
