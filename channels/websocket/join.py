@@ -18,7 +18,9 @@ _HEAD = re.compile(
     r"""export\s*\{(?P<listed>[^}]*)\}(?!\s*from)\s*;?)"""
 )
 _LIST = re.compile(r"(?:^|(?<=[;}]))export\s*\{([^}]*)\}(?!\s*from)\s*;?", re.MULTILINE)
-_NAMED = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE)
+_NAMED = re.compile(
+    r"(?:^|(?<=[;}]))export (?=(?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE
+)
 _DEFAULT = re.compile(r"(?:^|(?<=[;}]))export default ", re.MULTILINE)
 _LEFT = re.compile(r"(?:^|[;}])\s*(?:export\b|import\b(?!\s*[(.]))", re.MULTILINE)
 

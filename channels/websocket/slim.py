@@ -1,7 +1,8 @@
 """Scripts and styles without their comments and idle blanks, for the wire; the sources stay as they are.
 
-Careful rather than clever: strings, templates and regular expressions are copied as they stand, line ends stay line
-ends, names are never touched. Only templates tagged `html` lose their indentation, which draws nothing. What cannot be read with certainty is returned unchanged.
+Careful rather than clever: strings, templates and regular expressions are copied as they stand, line ends stay where a
+statement may end at them, names are never touched. Only templates tagged `html` lose their indentation, which draws
+nothing. What cannot be read with certainty is returned unchanged.
 """
 
 import re
@@ -19,6 +20,9 @@ _TAG = re.compile(r"\bhtml$")
 _INDENT = re.compile(r"\s*\n\s*")
 # Beside these a blank means nothing, and none of them makes another word of what it then stands next to.
 _TIGHT = frozenset("{}()[];,=:?|&!>")
+# No statement ends at a line end behind one of the first; before one of the second it ends without.
+_GOES_ON = frozenset("{;,([")
+_CLOSES = frozenset("});,]")
 _CSS_STRING = r"""("(?:\\[^\0]|[^"\\])*"|'(?:\\[^\0]|[^'\\])*')"""
 _CSS = re.compile(_CSS_STRING + r"|/\*(?:[^*]|\*(?!/))*\*/")
 _CSS_SPACE = re.compile(_CSS_STRING + r"|(?:\s*;)?\s*(\})\s*|\s*([{;,])\s*|(:)\s+|\s+")
@@ -82,7 +86,10 @@ class _Script:
         return "".join(self._out).strip() + "\n"
 
     def _put(self, piece: str) -> None:
-        if self._out and self._out[-1] == " " and (piece[:1] in _TIGHT or self._last[-1:] in _TIGHT):
+        space = self._out[-1] if self._out else ""
+        if space == " " and (piece[:1] in _TIGHT or self._last[-1:] in _TIGHT):
+            self._out.pop()
+        if space == "\n" and (piece[:1] in _CLOSES or self._last[-1:] in _GOES_ON):
             self._out.pop()
         self._out.append(piece)
         self._last = piece

@@ -38,11 +38,14 @@ def test_what_only_looks_like_a_comment_stays(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("// head\na = 1; // tail\n\n\n    b = 2;", "a=1;\nb=2;\n"),
+        ("// head\na = 1; // tail\n\n\n    b = 2;", "a=1;b=2;\n"),
         ("/** @param {string} a */\nfunction f(a) {}", "function f(a){}\n"),
         ("return /* so */ a", "return a\n"),
         ("return /* a\n line */ a", "return\na\n"),
         ("a\n// kept apart\n(b)", "a\n(b)\n"),
+        ("a = {\n  b,\n  c,\n}\nd()\n++e", "a={b,c,}\nd()\n++e\n"),
+        ("f(\n  a,\n)\n;[\n  b\n]", "f(a,);[b]\n"),
+        ("if (a) {\n  return\n}\nb", "if(a){return}\nb\n"),
         ("a = 1 /* one */\n+ 2", "a=1\n+ 2\n"),
         ("a = b /* half */ / c", "a=b / c\n"),
         ("if (a && b) { c = [ 1, 2 ] ; return (d) }", "if(a&&b){c=[1,2];return(d)}\n"),
@@ -53,7 +56,7 @@ def test_what_only_looks_like_a_comment_stays(text: str) -> None:
         ("const f = async ({ a }) => a ? .5 : !b", "const f=async({a})=>a?.5:!b\n"),
     ],
 )
-def test_comments_and_idle_blanks_go_and_line_ends_stay(text: str, left: str) -> None:
+def test_comments_and_idle_blanks_go_and_statements_stay_apart(text: str, left: str) -> None:
     assert slim.script(text) == left
 
 

@@ -212,12 +212,24 @@ async def test_of_very_many_sessions_the_newest_are_listed_and_the_rest_on_reque
     await expect(page.get_by_role("link", name="Chat 200.")).to_be_focused()
 
 
+async def test_enter_in_the_filter_opens_the_first_that_is_left(stage: Stage, visit: OpenPage) -> None:
+    three_chats(stage)
+    page = await visit("#websocket:first")
+    box = page.get_by_role("searchbox", name="Filter sessions")
+    await box.press("Enter")
+    await heading(page, "The first chat")
+    await box.fill("third")
+    await box.press("Enter")
+
+    await heading(page, "The third chat")
+
+
 async def test_of_a_long_text_that_was_pasted_the_beginning_is_shown(stage: Stage, visit: OpenPage) -> None:
     text = "\n".join(f"line {at}" for at in range(400))
     stage.fill("websocket:a", line("user", text, "1"), line("assistant", "Seen.", "1"))
     page = await visit("#websocket:a")
     bubble = page.locator(".bubble")
-    await expect(bubble).not_to_contain_text("line 30")
+    await expect(bubble).not_to_contain_text("line 13")
     await page.get_by_role("button", name="Show all").click()
 
     await expect(bubble).to_contain_text("line 399")

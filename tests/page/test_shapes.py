@@ -10,7 +10,7 @@ from playwright.async_api import Locator, expect
 from nanobot.channel import Applicant, Command
 from nanobot.testing_port import line
 from tests.page.conftest import OpenPage, until
-from tests.page.server import Play, Stage
+from tests.page.server import SAMPLE, Play, Stage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -172,6 +172,18 @@ async def test_a_note_never_covers_what_is_being_written(stage: Stage, visit: Op
     assert note["right"] <= width
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_a_chat_with_formulas_does_not_move_while_it_opens(
+    stage: Stage, visit: OpenPage, width: int
+) -> None:
+    stage.fill("websocket:a", line("user", "Formulas", "1"), line("assistant", SAMPLE, "1"))
+    page = await visit("#websocket:a", viewport={"width": width, "height": 800})
+    await until(page, "[...document.querySelectorAll('.maths')].every((one) => one.childNodes.length)")
+    await until(page, "getComputedStyle(document.querySelector('.column')).opacity === '1'")
+
+    assert await page.evaluate("seen.shift") <= 0.01
+
+
 async def test_a_long_piece_of_code_keeps_its_head_and_its_button(stage: Stage, visit: OpenPage) -> None:
     code = "```py\n" + "\n".join(f"line{at} = {at}" for at in range(200)) + "\n```"
     stage.fill("websocket:a", line("user", "Long", "1"), line("assistant", code, "1"))
@@ -197,6 +209,19 @@ async def test_forced_colours_show_the_focus_the_choice_and_what_runs(stage: Sta
 
     assert await page.get_by_role("option", selected=True).evaluate(outline) == "solid"
     assert await page.get_by_role("option", selected=False).first.evaluate(outline) == "none"
+
+
+async def test_the_goals_button_keeps_its_name_while_its_clock_runs(stage: Stage, visit: OpenPage) -> None:
+    """A screen reader would read a focused button anew whenever its name changes."""
+    goal = {"status": "active", "objective": "Count the ferries", "started_at": 1_000}
+    stage.fill("websocket:a", line("user", "Count", "1"))
+    stage.port.sessions.metadata["websocket:a"] = {"goal_state": goal}
+    page = await visit("#websocket:a")
+    button = page.get_by_role("button", name="Goal Count the ferries Active", exact=True)
+    shown = await button.locator("time").inner_text()
+    await expect(button.locator("time")).not_to_have_text(shown)
+
+    await expect(button).to_be_visible()
 
 
 async def test_more_contrast_is_given_to_who_asks_for_it(visit: OpenPage) -> None:
@@ -238,3 +263,30 @@ async def test_the_list_of_keys_fits_a_narrow_screen(visit: OpenPage) -> None:
 
     for words in await sheet.locator("dd").all():
         assert (await box(words))["right"] <= edge
+
+
+async def test_paper_has_the_whole_loaded_chat_in_light_colours(stage: Stage, visit: OpenPage) -> None:
+    for at in range(60):
+        answer = "A paragraph of an answer.\n\n" * 9
+        stage.fill("websocket:a", line("user", f"Q{at}", f"{at}"), line("assistant", answer, f"{at}"))
+    page = await visit("#websocket:a", color_scheme="dark")
+    empty = "[...document.querySelectorAll('.chunk')].filter((one) => !one.children.length).length"
+    await page.evaluate("""async () => {
+      const view = document.querySelector('.scroll');
+      while (document.querySelector('.earlier')) {
+        view.scrollTop = 0;
+        await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+      }
+    }""")
+    await until(page, f"{empty} > 0")
+    await page.emulate_media(media="print")
+    await page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    await until(page, f"{empty} === 0")
+
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert await page.evaluate("document.documentElement.scrollHeight") > 10_000
+    await expect(page.get_by_role("navigation", name="Sessions")).to_be_hidden()
+    await expect(page.locator(".composer")).to_be_hidden()
+    await page.evaluate("dispatchEvent(new Event('afterprint'))")
+    await page.emulate_media(media="screen")
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(23, 24, 26)"

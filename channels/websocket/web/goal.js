@@ -49,12 +49,13 @@ export function GoalStrip({ chat }) {
   }, [active]);
   if (!goal?.objective) return null;
   const time = clockOf(goal, now.value);
+  // Hidden from screen readers, which would read the button anew each second; the sheet has it for them.
   const text = oneLine(goal.ui_summary || goal.objective);
   return html`<section class="goal" role="region" aria-label="Goal">
     <button type="button" class=${`strip ${toneOf(goal)}`} aria-haspopup="dialog" title=${oneLine(goal.objective)} onClick=${() => show("goal", "Goal", { chat })}>
       ${icon("target")}<span class="goal-word">Goal</span><span class="objective">${text}</span>
       <span class="badge">${WORDS[goal.status] ?? oneLine(goal.status)}</span>
-      ${time && html`<time>${time}</time>`}
+      ${time && html`<time aria-hidden="true">${time}</time>`}
     </button>
   </section>`;
 }

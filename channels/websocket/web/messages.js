@@ -17,7 +17,7 @@ import { clock, count } from "./times.js";
 
 // What one said oneself is known: of a long text that was pasted, the beginning is enough.
 const LONG = 2_000; // characters
-const LINES = 25;
+const LINES = 12;
 
 /** @param {{chat: Chat, item: UserMessage | Turn}} props */
 export function Article({ chat, item }) {

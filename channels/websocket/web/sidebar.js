@@ -66,6 +66,11 @@ export function Sidebar({ onLeave }) {
     const name = groupName(Date.parse(row.updated_at) || Date.now());
     groups.set(name, [...(groups.get(name) ?? []), [row, false], ...nested.map((one) => /** @type {[SessionRow, boolean]} */ ([one, true]))]);
   }
+  const first = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Enter" || event.isComposing || !words || !rows.length) return;
+    open(rows[0].key);
+    onLeave();
+  };
   const owner = principal.value === "owner";
   useEffect(() => {
     if (owner) watchDuty();
@@ -88,7 +93,7 @@ export function Sidebar({ onLeave }) {
     </div>
     <div class="look">
     <label class="filter">
-      ${icon("filter")}<input type="search" aria-label="Filter sessions" placeholder="Filter" value=${filter.value} onInput=${(/** @type {any} */ event) => (filter.value = event.target.value)} />
+      ${icon("filter")}<input type="search" aria-label="Filter sessions" placeholder="Filter" value=${filter.value} onInput=${(/** @type {any} */ event) => (filter.value = event.target.value)} onKeyDown=${first} />
     </label>
     <button type="button" class="quiet find" aria-label="Search all messages" title="Search all messages (Ctrl+K)" aria-haspopup="dialog" onClick=${() => show("search", "Search")}>${icon("search")}<span class="keycap" data-keys=${/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}></span></button>
     </div>

@@ -1,5 +1,5 @@
 /** The thread: chunks of articles that leave the document when they are far away, at the height they had. */
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useSignal } from "./h.js";
+import { html, signal, useEffect, useLayoutEffect, useMemo, useRef, useSignal } from "./h.js";
 import { focusSoon } from "./a11y.js";
 import { icon } from "./icons.js";
 import { oneLine } from "./links.js";
@@ -8,7 +8,13 @@ import { Pin } from "./scroll.js";
 import { load, loadOlder, say } from "./store.js";
 import { dayName, daysAgo } from "./times.js";
 
+const PATIENCE = 600; // milliseconds
 const FAR = 1_800; // pixels from the view at which a chunk leaves
+
+/** On paper all that was loaded is there. */
+const printing = signal(false);
+addEventListener("beforeprint", () => (printing.value = true));
+addEventListener("afterprint", () => (printing.value = false));
 
 /** @typedef {import("./chat.js").Chat} Chat */
 
@@ -33,7 +39,7 @@ function ChunkView({ chat, chunk, pin, last, before }) {
     observer.observe(box);
     return () => observer.disconnect();
   }, [last]);
-  const shown = mounted.value || last;
+  const shown = mounted.value || last || printing.value;
   useLayoutEffect(() => {
     if (place.current) place.current.style.height = shown ? "" : `${chunk.height}px`;
   }, [shown]);
@@ -84,6 +90,13 @@ export function Thread({ chat: whole }) {
     /** @type {HTMLElement} */ (found).focus({ preventScroll: true });
   }, [target, chunks]);
   const state = chat.state.value;
+  // A chat that is opened shows itself when its formulas are there, so that it does not move; it does not wait for long.
+  const opening = useSignal(true);
+  useEffect(() => {
+    if (state !== "ready") return undefined;
+    const timer = setTimeout(() => (opening.value = false), PATIENCE);
+    return () => clearTimeout(timer);
+  }, [state]);
   const toEnd = () => {
     chat.target.value = "";
     whole.view.value = null;
@@ -92,7 +105,7 @@ export function Thread({ chat: whole }) {
   };
   return html`<div class="scroll" ref=${view} tabindex="0" role="region" aria-label="Messages">
       <h2 class="unseen">Conversation</h2>
-      <div class="column" ref=${content} role="log" aria-live="off" aria-label="Conversation">
+      <div class=${`column ${opening.value ? "opening" : ""}`} ref=${content} role="log" aria-live="off" aria-label="Conversation">
         ${chat.before.value !== null && html`<div class="earlier" aria-hidden="true"></div>`}
         ${chunks.map(
           (chunk, at) =>
