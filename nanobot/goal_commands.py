@@ -31,7 +31,7 @@ BUDGET_USAGE = "For example `/goal budget turns=20 minutes=60 tokens=500000`; wh
 MAX_CHECKS = 10
 MAX_SCHEDULED = 20  # goals of one chat
 MAX_NUMBER = 1_000_000_000  # of turns, tokens or minutes
-_CHECK = re.compile(r"^\s*check:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_CHECK = re.compile(r"^[ \t]*check:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 _AMOUNT = re.compile(r"(turns|tokens|minutes)\s*=\s*(\d+)", re.IGNORECASE)
 
 

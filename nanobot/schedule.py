@@ -14,6 +14,7 @@ import msgspec
 from nanobot.errors import NanobotError
 
 MAX_MISSED = 1_000  # counted no further
+LONGEST = 300  # characters of a time behind a goal
 GRACE = 300.0  # seconds; what is due longer ago was missed
 
 # A zone as people write it behind a time: Europe/Berlin, America/Argentina/Salta, UTC.
@@ -52,16 +53,18 @@ def split(text: str, now: datetime, *, zone: str = "") -> tuple[str, When | None
 
     `zone` is taken where the text names none; the machine's own where that is empty too.
     """
-    found = _CRON.search(text)
+    # Only the end: over a long text of blanks these patterns would take hours, and everything with them.
+    begin = max(0, len(text) - LONGEST)
+    found = _CRON.search(text, begin)
     if found is not None and (found["quote"] or re.search(r"[\d*@]", found["cron"])):
         when = When(known_zone(found["zone"] or zone or local_zone()), cron=" ".join(found["cron"].split()))
         check(when)
         return text[: found.start()].strip(), when
-    found = _AT.search(text)
+    found = _AT.search(text, begin)
     if found is not None:
         name = known_zone(found["zone"] or zone or local_zone())
         return text[: found.start()].strip(), When(name, at=moment(found["at"], name, now))
-    found = _LOOSE.search(text)
+    found = _LOOSE.search(text, begin)
     if found is not None:
         raise BadSchedule(f"Say exactly when instead of “every {found['loose']}”: {EXAMPLES}.")
     return text, None

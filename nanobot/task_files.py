@@ -16,8 +16,9 @@ TODO, TASKS = "TODO.md", "tasks"
 MOST_TASKS = 200  # read
 MOST_SEEN = 10_000  # counted
 MOST_BYTES = 1 << 20  # of a file that are read
-_OPEN = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[ \]", re.MULTILINE)
-_DONE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[[xX]\]", re.MULTILINE)
+# Blanks of one line only: where line ends counted too, a file of nothing else took hours, and everything with it.
+_OPEN = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[ \]", re.MULTILINE)
+_DONE = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[[xX]\]", re.MULTILINE)
 _AGENT = re.compile(
     r"^(?:assigned[ _-]?to|assigned|agent|owner):[ \t]*(\S[^\n]*)$", re.MULTILINE | re.IGNORECASE
 )

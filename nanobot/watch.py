@@ -157,7 +157,7 @@ def delegation(action: Action = "nudge") -> Watcher:
 
     def watch(seen: Seen) -> Finding | None:
         last = next((step for step in reversed(seen.steps) if step.kind == "command"), None)
-        if last is None or not _WRITES.search(last.text):
+        if last is None or not _WRITES.search(_said(last)):
             return None
         return Finding(action, "delegation", "You write files yourself. Delegate this instead.")
 
@@ -173,7 +173,7 @@ def quality(*, require_tests: bool = True, max_files: int = 10, action: Action =
             text = f"{len(changed)} files are changed, more than {max_files}. Make smaller steps."
             return Finding(action, "quality", text)
         said_last = bool(seen.steps) and seen.steps[-1].kind == "message"
-        tested = any(step.kind == "command" and _TESTS.search(step.text) for step in seen.steps)
+        tested = any(step.kind == "command" and _TESTS.search(_said(step)) for step in seen.steps)
         if require_tests and changed and said_last and not tested:
             return Finding(action, "quality", "Files are changed and no tests were run. Run them.")
         return None

@@ -19,6 +19,11 @@ _STAND_IN = (
     "\ue000"  # for a "<" that the converter would take for HTML and drop; private use, one unit like it
 )
 _URL = re.compile(r"(?:https?://|mailto:|tel:)\S+", re.IGNORECASE)
+# What the converter takes minutes or gigabytes for: lists in lists in one line, each indented further than the one
+# around it; and more of these signs than any answer has, each of which it looks for the end of.
+_DEEP = re.compile(r"^[ \t]*(?:>[ \t]?|(?:[+*-]|\d{1,9}[.)])[ \t]+){25}", re.MULTILINE)
+_MANY = {"$": 1_000, "~": 1_000, "\\": 2_000, "```": 1_000}
+_MOST_ENTITIES = 4_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -55,10 +60,14 @@ def clean(text: str) -> str:
 def formatted(markdown: str) -> list[Part]:
     """The messages that show a Markdown text; none for an empty one."""
     source = clean(markdown)
+    if _DEEP.search(source) or any(source.count(sign) > most for sign, most in _MANY.items()):
+        return plain(markdown)
     try:
         text, entities = convert(_TAG.sub(_STAND_IN, source), config=_CONFIG)
     except Exception as error:  # noqa: BLE001 - a fault of the converter must not cost the answer: it is sent as it is
         logger.warning("markdown not converted: {}: {}", type(error).__name__, error)
+        return plain(markdown)
+    if len(entities) > _MOST_ENTITIES or len(text) > 2 * len(source) + MAX_UNITS:
         return plain(markdown)
     text = text.replace(_STAND_IN, "<")
     parts = cut(text, [one for one in entities if one.type != "text_link" or _URL.match(one.url or "")])

@@ -1,6 +1,7 @@
 """Markdown to Telegram messages: complete, in order, within the limits, whatever prefix of it is there."""
 
 import random
+import time
 
 import pytest
 
@@ -24,6 +25,48 @@ def test_markup_becomes_entities() -> None:
     assert part.text == "Title\n\nsome bold and code and a link"
     kinds = {one.type for one in part.entities}
     assert {"bold", "code", "text_link"} <= kinds
+
+
+HOSTILE = (
+    "> - ",
+    "+ ",
+    "1. ",
+    "- >",
+    "$",
+    "{$$",
+    "```\n",
+    "||",
+    "`a",
+    "\\[",
+    "(\\",
+    "_~",
+    "~__",
+    "**a** ",
+    "[a](",
+    "<",
+)
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_text_takes_long_or_becomes_many_times_as_long(piece: str) -> None:
+    text = piece * (40_000 // len(piece))
+    began = time.process_time()
+    parts = formatted(text)
+    assert time.process_time() - began < 4
+    assert sum(len(part.text) for part in parts) <= 2 * len(text) + MAX_UNITS
+    assert len(parts) <= 100
+    for part in parts:
+        shown(part)
+
+
+def test_what_people_write_is_still_formatted() -> None:
+    text = (
+        "> - a **bold** word\n" * 20
+        + "- - - a\n"
+        + "1. **x** costs $5 ~ $6\n" * 100
+        + f"{'-' * 60}\n{'>' * 3} ok\n"
+    )
+    assert any(one.type == "bold" for part in formatted(text) for one in part.entities)
 
 
 def test_angle_brackets_that_are_no_links_stay() -> None:
