@@ -7,6 +7,7 @@ for what others tried: after many wrong ones from its address it is only looked 
 
 import ipaddress
 import resource
+import sys
 from collections import OrderedDict
 from typing import Any, Protocol
 
@@ -43,7 +44,8 @@ class Lobby:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._guests: dict[str, OrderedDict[Guest, float]] = {}  # by address; since when, monotonic
-        self._all = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * SHARE)
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._all = sys.maxsize if descriptors == resource.RLIM_INFINITY else int(descriptors * SHARE)
         self._wrong: OrderedDict[str, Guesses] = OrderedDict()
         self.count = 0
 

@@ -93,7 +93,7 @@ async def test_what_could_not_be_accepted_is_not_acknowledged_and_comes_again(
 ) -> None:
     async with slack_by_http(tmp_path) as (gateway, post):
         press, command = await presses_and_commands(gateway)
-        press["actions"][0]["action_ts"] = "9.9"
+        press["container"]["message_ts"] = press["message"]["ts"] = "9.9"  # another question
         bodies = {
             "event": corpus("slack_event")[1],
             "press": urlencode({"payload": json.dumps(press)}).encode(),
