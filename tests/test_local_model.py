@@ -28,10 +28,17 @@ async def model(tmp_path: Path) -> AsyncIterator[LocalModel]:
     await made.close()
 
 
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 async def gone(pid: int) -> None:
     """Wait until a process is no more, or a zombie that somebody else has to reap."""
     async with asyncio.timeout(10):
-        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        while runs(pid):
             await asyncio.sleep(0.02)
 
 
