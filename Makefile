@@ -24,9 +24,9 @@ run: $(VENV)/run.stamp ## Set everything up and start the gateway with its web p
 test: $(VENV)/dev.stamp system ## Lint, types and all tests (under 8 minutes on 2 cores)
 	@$(MAKE) --no-print-directory check
 	@# Some tests have deadlines that a busy machine can miss: what fails is printed and run once more, alone. Twice is a
-	@# failure. Browsers and real kills go two files at a time.
+	@# failure. Browsers and real kills wait much, so three of them share two cores too.
 	@$(PYTEST) -n 3 --dist loadgroup $(REST) || $(AGAIN) $(REST)
-	@$(PYTEST) -n 2 --dist loadfile $(TIMED) || $(AGAIN) $(TIMED)
+	@$(PYTEST) -n 3 --dist worksteal $(TIMED) || $(AGAIN) $(TIMED)
 
 check: lint types vendor-check docs-check licences ## Lint, types, vendored files, made documents, licences
 

@@ -17,7 +17,7 @@ from tests.crash.process import GatewayProcess
 from tests.emulators.telegram import TelegramServer
 from tests.goal_worker import Worker
 
-MANY = int(os.environ.get("NANOBOT_KILLS", "20")) >= 100
+MANY = int(os.environ.get("NANOBOT_KILLS", "12")) >= 100
 KILLS = 30 if MANY else 3
 TURNS = 20
 NEVER = {"before-accept", "after-accept"}  # moments that come with a message from outside

@@ -15,7 +15,7 @@ from tests.crash.launch import MOMENTS
 from tests.crash.process import GatewayProcess
 from tests.emulators.openai import OpenAIServer
 
-KILLS = int(os.environ.get("NANOBOT_KILLS", "20"))
+KILLS = int(os.environ.get("NANOBOT_KILLS", "12"))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.crash.process import GatewayProcess
 from tests.emulators.openai import OpenAIServer
 from tests.emulators.telegram import TelegramServer, drop_after, flood, hang
 
-KILLS = int(os.environ.get("NANOBOT_KILLS", "20")) // 4
+KILLS = int(os.environ.get("NANOBOT_KILLS", "12")) // 4
 ANN, GROUP = 11, -100_500
 Start = Callable[..., GatewayProcess]
 
