@@ -226,9 +226,7 @@ class Deliverer:
         except Undeliverable as error:
             await self._bury(row, str(error))
             return True
-        except (DeadlineExceeded, OSError) as error:
-            return await self._uncertain(lane, row, error, repeatable=repeatable)
-        except Exception as error:  # noqa: BLE001 - an adapter's fault must not end the lane; it is recorded
+        except Exception as error:  # noqa: BLE001 - late, cut off or an adapter's fault: it is recorded, and the lane goes on
             return await self._uncertain(lane, row, error, repeatable=repeatable)
         await self._delivered(row, receipt)
         return True
